@@ -1,0 +1,1 @@
+"""The `mptb` command: parses, calls, prints."""

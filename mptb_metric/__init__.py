@@ -1,0 +1,1 @@
+"""How well a detector did: matching, decisions, sweeps and intervals (numpy only)."""

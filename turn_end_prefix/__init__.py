@@ -1,0 +1,1 @@
+"""What a detector may hear: audio cut exactly where its knowledge ends."""

@@ -1,0 +1,1 @@
+"""Detectors that hear a conversation hop by hop, never the future."""
