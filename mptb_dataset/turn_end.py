@@ -1,0 +1,182 @@
+"""The Parquet tables of turn-end-detection: `observations`, `turns` and `endpoints`.
+
+A split's shards are `<config>/<config>-<split>-*.parquet`. Columns are those of the files, known or not.
+Only the shards of the splits that are asked for are looked into, and of them only the columns asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from datasets import Audio, Features
+from datasets.table import table_cast
+
+from .errors import CorpusError
+from .schemas import TURN_SAMPLING_RATE_HZ
+
+SPLITS = {
+    "observations": ("train", "validation", "test"),
+    "turns": ("train", "validation", "test"),
+    "endpoints": ("test",),
+}
+
+BATCH_ROWS = 32
+"""Rows of a `turns` batch: few, as a batch's audio is one Arrow array and such an array ends at 2 GB."""
+
+Shard = tuple[str, int | None]
+"""A Parquet file and the row group to read, None for all of them."""
+
+
+class TurnEndFiles:
+    """The shards of one turn-end-detection table below a root.
+
+    Args:
+        root: a local folder in the published layout, or `hf://datasets/<org>/<name>[@revision]`.
+        config: `observations`, `turns` or `endpoints`.
+        token: access token for a root on the Hub.
+
+    Raises:
+        CorpusError: no such folder, or no shard of this table below it.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], config: str, *, token: str | bool | None = None):
+        self.root, self.config = os.fspath(root), config
+        self._hub = None
+        if self.root.startswith("hf://"):
+            from huggingface_hub import HfFileSystem
+
+            self._hub = HfFileSystem(token=token)
+        elif not os.path.isdir(self.root):
+            raise CorpusError(f"{root}: no such folder: expected a turn-end-detection tree")
+        else:
+            self.root = os.path.abspath(self.root)
+        self.files = self._find()
+        if not self.files:
+            raise CorpusError(
+                f"{root}: no table {config!r}: expected files {config}/{config}-<split>-*.parquet "
+                f"with split one of {', '.join(SPLITS[config])}"
+            )
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that have shards."""
+        return tuple(self.files)
+
+    def open(self, path: str) -> pq.ParquetFile:
+        """Open a shard.
+
+        Raises:
+            CorpusError: it is not a Parquet file.
+        """
+        try:
+            source = self._hub.open(path, "rb") if self._hub else path
+            return pq.ParquetFile(source, memory_map=False)
+        except (pa.ArrowException, OSError) as error:
+            raise CorpusError(f"{path}: expected a Parquet file: {error}") from None
+
+    def shards(self, split: str) -> list[Shard]:
+        """What can be read independently: row groups of local files, whole files on the Hub."""
+        if self._hub:
+            return [(path, None) for path in self.files[split]]
+        return [
+            (path, group) for path in self.files[split] for group in range(self.open(path).num_row_groups)
+        ]
+
+    def features(self, split: str, columns: Sequence[str] | None = None) -> Features:
+        """The Features of a split's first shard, audio as `datasets.Audio` at 16 kHz.
+
+        Args:
+            split: the split.
+            columns: keep only these columns; None keeps all.
+
+        Raises:
+            CorpusError: a column that the file does not have.
+        """
+        path = self.files[split][0]
+        schema = self.open(path).schema_arrow
+        missing = [name for name in columns or () if name not in schema.names]
+        if missing:
+            raise CorpusError(f"{path}: no column {missing[0]!r}: expected one of {', '.join(schema.names)}")
+        features = Features.from_arrow_schema(schema)
+        if "audio" in features:
+            features["audio"] = Audio(sampling_rate=TURN_SAMPLING_RATE_HZ)
+        return Features({name: features[name] for name in schema.names if columns is None or name in columns})
+
+    def stamp(self, split: str) -> list[tuple[str, int, int, bytes]]:
+        """What tells a changed local shard: name, size, time and the Parquet footer with its statistics."""
+        found = []
+        for path in self.files[split]:
+            status = os.stat(path)
+            with open(path, "rb") as file:
+                file.seek(max(0, status.st_size - (1 << 16)))
+                found.append((os.path.basename(path), status.st_size, status.st_mtime_ns, file.read()))
+        return found
+
+    def _find(self) -> dict[str, list[str]]:
+        folder = f"{self.root}/{self.config}" if self._hub else os.path.join(self.root, self.config)
+        try:
+            names = (
+                [f"hf://{path}" for path in self._hub.ls(folder, detail=False)]
+                if self._hub
+                else [os.path.join(folder, name) for name in os.listdir(folder)]
+            )
+        except FileNotFoundError:
+            return {}
+        pattern = re.compile(rf"{self.config}-({'|'.join(SPLITS[self.config])})(-.*)?\.parquet")
+        found: dict[str, list[str]] = {split: [] for split in SPLITS[self.config]}
+        for path in sorted(names):
+            match = pattern.fullmatch(os.path.basename(path))
+            if match:
+                found[match[1]].append(path)
+        return {split: paths for split, paths in found.items() if paths}
+
+
+def read_shards(files: TurnEndFiles, shards: Sequence[Shard], features: Features) -> Iterator[pa.Table]:
+    """Read shards one after the other, a small batch at a time.
+
+    Yields:
+        Tables of at most `BATCH_ROWS` rows where there is audio, cast to `features`.
+
+    Raises:
+        CorpusError: a shard lacks a column, or its values are of another type.
+    """
+    batch_rows = BATCH_ROWS if "audio" in features else 10_000
+    opened: tuple[str, pq.ParquetFile] | None = None
+    for path, group in shards:
+        if opened is None or opened[0] != path:
+            opened = (path, files.open(path))
+        file = opened[1]
+        missing = [name for name in features if name not in file.schema_arrow.names]
+        if missing:
+            raise CorpusError(f"{path}: no column {missing[0]!r}, which the split's first file has")
+        try:
+            batches = file.iter_batches(
+                batch_size=batch_rows,
+                row_groups=None if group is None else [group],
+                columns=list(features),
+                use_threads=False,
+            )
+            for batch in batches:
+                yield cast(pa.Table.from_batches([batch]), features)
+        except (pa.ArrowException, TypeError, ValueError, OSError) as error:
+            if isinstance(error, CorpusError):
+                raise
+            raise CorpusError(f"{path}: row group {group}: {error}") from None
+
+
+def cast(table: pa.Table, features: Features) -> pa.Table:
+    """A table in the order and types of `features`."""
+    return table_cast(table.select(list(features)), features.arrow_schema)
+
+
+def read_columns(files: TurnEndFiles, split: str, columns: Sequence[str]) -> dict[str, list[Any]]:
+    """Some columns of a split as Python lists, without touching the others."""
+    features = files.features(split, columns)
+    tables = list(read_shards(files, files.shards(split), features))
+    table = pa.concat_tables(tables) if tables else features.arrow_schema.empty_table()
+    return {name: table.column(name).to_pylist() for name in columns}
