@@ -10,6 +10,7 @@ from .errors import CorpusError
 from .loading import load_dataset, register
 from .mptb_dataset import MPTB
 from .sample import sample_dir
+from .verify import verify
 
 __version__ = "0.1.0"
 
@@ -21,6 +22,7 @@ __all__ = [
     "load_dataset",
     "read_anchors",
     "sample_dir",
+    "verify",
 ]
 
 register()

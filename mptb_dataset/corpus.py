@@ -11,7 +11,8 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -105,9 +106,14 @@ class Corpus:
                 "(dev/manifest.jsonl, test/manifest.jsonl) and no layout (dev/annotations/events/)"
             )
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether reading goes over the network."""
+        return self._hub is not None
+
     def url(self, path: str) -> str:
         """Where a root-relative path lies: an absolute local path, or an `hf://` address."""
-        return f"{self.root}/{path}" if self._hub else os.path.join(self.root, *path.split("/"))
+        return f"{self.root}/{path}"
 
     def read(self, path: str) -> bytes:
         """Read a root-relative file.
@@ -142,17 +148,10 @@ class Corpus:
         manifest = f"{split}/manifest.jsonl"
         if not self.exists(manifest):
             return [self._entry_from_layout(split, name) for name in self._list(f"{split}/annotations/events")]
-        entries: dict[str, Entry] = {}
-        for number, line in enumerate(self.read(manifest).splitlines(), start=1):
-            if line.strip():
-                entry = self._entry(line, split, f"{manifest}, line {number}")
-                if entry.conversation_id in entries:
-                    raise CorpusError(
-                        f"{manifest}, line {number}: field 'conversation_id': "
-                        f"{entry.conversation_id!r} stands on an earlier line too"
-                    )
-                entries[entry.conversation_id] = entry
-        return list(entries.values())
+        entries = parse_manifest(self.read(manifest), split)
+        if not all(entry.events and entry.anchors and entry.script and entry.render for entry in entries):
+            entries = tuple(self._complete(entry) for entry in entries)
+        return list(entries)
 
     def conversation(self, entry: Entry) -> Conversation:
         """Read and check one conversation's event log and anchors.
@@ -243,36 +242,62 @@ class Corpus:
             audio_clean=scenes["clean"],
         )
 
+    def _complete(self, entry: Entry) -> Entry:
+        """An entry with the layout's files in place of those that its line leaves out."""
+        found = {
+            name: getattr(entry, name) or self._layout_path(entry.split, entry.conversation_id, name)
+            for name in _ANNOTATIONS
+        }
+        if found["events"] is None:
+            raise CorpusError(
+                f"{entry.split}/manifest.jsonl: {entry.conversation_id}: field 'events': "
+                "expected the path of the event log"
+            )
+        return replace(entry, **found)
+
     def _layout_path(self, split: str, conversation_id: str, annotation: str) -> str | None:
         path = f"{split}/annotations/{_ANNOTATIONS[annotation]}/{conversation_id}.json"
         return path if self.exists(path) else None
 
-    def _entry(self, line: bytes, split: str, where: str) -> Entry:
-        record = load_json(line, where)
-        if not isinstance(record, Mapping):
-            raise CorpusError(f"{where}: expected a JSON object, got {type(record).__name__}")
-        conversation_id = record.get("conversation_id")
-        if not isinstance(conversation_id, str) or not conversation_id:
-            raise CorpusError(f"{where}: field 'conversation_id': expected a text, got {conversation_id!r}")
-        paths: dict[str, str | None] = {}
-        for name, folder in _ANNOTATIONS.items():
-            path = record.get(name, record.get(folder))
-            if path is None:
-                path = self._layout_path(split, conversation_id, name)
-            paths[name] = None if path is None else safe_path(path, where, name)
-        events = paths.pop("events")
-        if events is None:
-            raise CorpusError(f"{where}: field 'events': expected the path of the event log")
-        return Entry(
-            conversation_id=conversation_id,
-            split=split,
-            events=events,
-            anchors=paths["anchors"],
-            script=paths["script"],
-            render=paths["render"],
-            audio_noisy=_audio_paths(record, "audio_noisy", where),
-            audio_clean=_audio_paths(record, "audio_clean", where),
-        )
+
+@lru_cache(maxsize=4)  # naming a table's cache and building it read the same manifest
+def parse_manifest(data: bytes, split: str) -> tuple[Entry, ...]:
+    """Understand a split's `manifest.jsonl`; annotations that a line does not name are None.
+
+    Raises:
+        CorpusError: a line that cannot be understood, or a conversation that stands twice.
+    """
+    entries: dict[str, Entry] = {}
+    for number, line in enumerate(data.splitlines(), start=1):
+        where = f"{split}/manifest.jsonl, line {number}"
+        if line.strip():
+            entry = _entry(line, split, where)
+            if entry.conversation_id in entries:
+                raise CorpusError(
+                    f"{where}: field 'conversation_id': {entry.conversation_id!r} stands on an earlier line too"
+                )
+            entries[entry.conversation_id] = entry
+    return tuple(entries.values())
+
+
+def _entry(line: bytes, split: str, where: str) -> Entry:
+    record = load_json(line, where)
+    if not isinstance(record, Mapping):
+        raise CorpusError(f"{where}: expected a JSON object, got {type(record).__name__}")
+    conversation_id = record.get("conversation_id")
+    if not isinstance(conversation_id, str) or not conversation_id:
+        raise CorpusError(f"{where}: field 'conversation_id': expected a text, got {conversation_id!r}")
+    paths = {name: record.get(name, record.get(folder)) for name, folder in _ANNOTATIONS.items()}
+    return Entry(
+        conversation_id=conversation_id,
+        split=split,
+        **{name: None if path is None else safe_path(path, where, name) for name, path in paths.items()},  # type: ignore[arg-type]
+        audio_noisy=_audio_paths(record, "audio_noisy", where),
+        audio_clean=_audio_paths(record, "audio_clean", where),
+    )
+
+
+_PLAIN_PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 
 
 def safe_path(path: Any, where: str, field: str) -> str:
@@ -283,6 +308,8 @@ def safe_path(path: Any, where: str, field: str) -> str:
     """
     if not isinstance(path, str) or not path:
         raise CorpusError(f"{where}: field '{field}': expected a path, got {path!r}")
+    if _PLAIN_PATH.fullmatch(path):
+        return path
     plain = path.replace("\\", "/")
     normal = posixpath.normpath(plain)
     if plain.startswith("/") or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", plain) or normal.split("/")[0] == "..":
@@ -320,6 +347,9 @@ def _audio_paths(record: Mapping[str, Any], field: str, where: str) -> dict[str,
 
 def _shipped_anchors(content: Any, source: str, derived: Anchors) -> Anchors:
     """The anchors file's content for the log's speakers, in their order."""
+    as_shipped = {s: {track.upper(): lists for track, lists in tracks.items()} for s, tracks in derived.items()}
+    if isinstance(content, Mapping) and content.get("anchors") == as_shipped:
+        return derived
     shipped = parse_anchors(content, source)
     unknown = [speaker for speaker in shipped if speaker not in derived]
     if unknown:

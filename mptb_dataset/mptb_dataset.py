@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -32,6 +32,9 @@ from .turn_end import Shard, TurnEndFiles, read_shards
 
 MAX_SHARD_CONVERSATIONS = 4
 """Conversations of a shard: few enough that the workers of a DataLoader get even shares."""
+
+TABLE_ROWS = 2000
+"""Rows that are handed to `datasets` at once; they hold text and paths, a kilobyte or two each."""
 
 
 @dataclass
@@ -128,15 +131,19 @@ class MPTB(datasets.ArrowBasedBuilder):
     def _mptb_tables(self, shards: list[tuple[Entry, ...]]) -> Iterator[pa.Table]:
         corpus = Corpus(self.config.data_dir, token=self.token)
         schema = self.info.features.arrow_schema
-        for entries in shards:
+        rows: list[dict[str, Any]] = []
+        for shard, entries in enumerate(shards, start=1):
             for entry in entries:
-                rows = self._rows(corpus, entry)
+                rows += self._rows(corpus, entry)
+            # A writer is as slow for one row as for hundreds; a reader on the network should not wait for them.
+            if rows and (corpus.is_remote or len(rows) >= TABLE_ROWS or shard == len(shards)):
                 try:
-                    table = pa.Table.from_pylist(rows, schema=schema)
+                    yield pa.Table.from_pylist(rows, schema=schema)
                 except (pa.ArrowException, TypeError) as error:
-                    raise CorpusError(f"{entry.events}: a field of the wrong type: {error}") from None
-                if table.num_rows:
-                    yield table
+                    raise CorpusError(
+                        f"{entries[0].events} to {entries[-1].events}: a field of the wrong type: {error}"
+                    ) from None
+                rows = []
 
     def _rows(self, corpus: Corpus, entry: Entry) -> list[dict[str, Any]]:
         config = self.config
@@ -219,7 +226,7 @@ def _stamp(config: MPTBConfig) -> str:
     for split in _splits(config, corpus.splits):
         for entry in corpus.entries(split):
             paths = [getattr(entry, name) for name in annotations_read(config.name)]
-            digest.update(repr((replace(entry, events=""), paths)).encode())
+            digest.update(repr(entry).encode())
             for path in paths:
                 if path is not None:
                     digest.update(corpus.read(path))

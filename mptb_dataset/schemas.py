@@ -104,7 +104,7 @@ def mptb_features(config: str, audio: str) -> Features:
     return Features(
         {
             "key": _TEXT,
-            **_METADATA,
+            "conversation_id": _TEXT,
             "speaker": _TEXT,
             "track": _TEXT,
             "kind": _TEXT,
@@ -115,6 +115,8 @@ def mptb_features(config: str, audio: str) -> Features:
             "event_id": _TEXT,
             "current_holder": _TEXT,
             "next_holder": _TEXT,
+            "duration_s": _SECONDS,
+            **_METADATA,
             **{name: channel for name in columns},
         }
     )

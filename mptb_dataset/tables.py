@@ -7,6 +7,7 @@ reference, so nothing here opens a sound file.
 from __future__ import annotations
 
 import json
+from types import NoneType
 from typing import Any
 
 from .anchors import TRACKS, Track
@@ -64,10 +65,12 @@ def decision_point_rows(
     """The rows of `decision_points`: `decision_points.decision_points` with metadata and audio."""
     channels = _audio(corpus, conversation, "decision_points", audio)
     metadata = _metadata(conversation)
-    return [
-        {**metadata, **row, **{name: by_speaker[row["speaker"]] for name, by_speaker in channels.items()}}
-        for row in decision_points(conversation, delay_s=delay_s, include_excluded=include_excluded)
-    ]
+    rows = decision_points(conversation, delay_s=delay_s, include_excluded=include_excluded)
+    for row in rows:
+        row.update(metadata)
+        for name, by_speaker in channels.items():
+            row[name] = by_speaker[row["speaker"]]
+    return rows
 
 
 def _metadata(conversation: Conversation) -> Row:
@@ -101,12 +104,18 @@ def _track(track: Track) -> Row:
     return {"positives": track["positives"], **spans}
 
 
+_TEXTS = ("kind", "text", "event_type", "timing_hint", "target", "resolved_hint", "sublabel")
+_FLAGS = ("overlaps", "truncated")
+
+
 def _utterance(utterance: Row) -> Row:
-    texts = ("kind", "text", "event_type", "timing_hint", "target", "resolved_hint", "sublabel")
+    texts, flags = map(utterance.get, _TEXTS), map(utterance.get, _FLAGS)
+    if {str, NoneType}.issuperset(map(type, texts)) and {bool, NoneType}.issuperset(map(type, flags)):
+        return utterance
     return {
         **utterance,
-        **{name: _text(utterance.get(name)) for name in texts},
-        **{name: _flag(utterance.get(name)) for name in ("overlaps", "truncated")},
+        **{name: _text(utterance.get(name)) for name in _TEXTS},
+        **{name: _flag(utterance.get(name)) for name in _FLAGS},
     }
 
 
