@@ -194,11 +194,8 @@ def _percentiles(
             del latencies[bisect_left(latencies, latency)]
         for latency in come:
             insort(latencies, latency)
-        if k == changed[-1]:
-            read[-1] = _neighbours(latencies)
-        else:
-            changed.append(k)
-            read.append(_neighbours(latencies))
+        changed.append(k)  # more than once at one threshold: the last reading counts
+        read.append(_neighbours(latencies))
     rows = np.array(read, np.int64)
     spread = np.searchsorted(changed, np.arange(n_thresholds), "right") - 1
     percentiles = [

@@ -253,6 +253,12 @@ def test_equal_recall_goes_to_the_lower_fpr():
     assert (chosen["recall"], chosen["fpr"], chosen["theta"]) == (1.0, 0.0, 0.5)
 
 
+def test_a_lower_fpr_goes_before_a_lower_latency():
+    scores = pulses(fast=(10.1, 0.4), slow=(10.5, 0.9), alarm=(20.0, 0.4))
+    chosen = sweep([channel([10.0], [(19.0, 21.0)], scores)], 10, refractory_s=0.0).operating_point(1.0)
+    assert (chosen["fp"], chosen["latency_p50_s"]) == (0, 0.5)
+
+
 def test_equal_rates_go_to_the_lower_median_latency_then_to_the_higher_threshold():
     # up to 0.4 the early pulse hits first; from 0.4 on only the late one is left
     scores = pulses(early=(10.1, 0.4), low=(30.0, 0.2), late=(10.5, 0.9))
