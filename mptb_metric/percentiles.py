@@ -7,6 +7,7 @@ percentiles are those that NumPy gives for the list itself, to the last bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .bootstrap import BootstrapResult, summarise
-from .intervals import Settings, warn_where_undefined
+from .intervals import Intervals, Settings, warn_where_undefined
 from .resampling import DistinctUnits, distinct_units
 
 LatencyUnits = Sequence[Sequence[float]]
@@ -142,14 +143,31 @@ def bootstrap_percentiles(
         The scoring protocol, "Counts, rates, latencies" and "Resampling".
     """
     settings = Settings(n_resamples, confidence_level, method, seed)
+    result, found = resample_percentiles(latencies_s, percentiles, settings=settings, strata=strata)
+    warn_where_undefined(found, n_resamples, stacklevel=2)
+    return result
+
+
+def resample_percentiles(
+    latencies_s: LatencyUnits,
+    percentiles: ArrayLike,
+    *,
+    settings: Settings,
+    strata: Sequence[object] | None = None,
+) -> tuple[BootstrapResult, Intervals]:
+    """Do the work of ``bootstrap_percentiles`` without its warnings."""
     fractions, scalar = check_percentiles(percentiles)
     (codes,), levels = rank_units(latencies_s)
     units = distinct_units(codes[:, None], strata)
     measure = WeightedPercentiles(units, [levels[int(code)] for code in units.rows[:, 0]], fractions)
     measure.is_scalar = scalar
-    result, found = summarise(units, measure, settings)
-    warn_where_undefined(found, n_resamples, stacklevel=2)
-    return result
+    return summarise(units, measure, settings)
+
+
+def percentiles_of(latencies_s: LatencyUnits, percentiles: Sequence[float]) -> list[float]:
+    """Return the percentiles of all units' latencies, NaN where there is none."""
+    pooled = [value for unit in latencies_s for value in unit]
+    return np.percentile(pooled, percentiles).tolist() if pooled else [math.nan] * len(percentiles)
 
 
 def rank_units(*systems: LatencyUnits) -> tuple[list[NDArray[np.int64]], list[tuple[float, ...]]]:

@@ -6,8 +6,8 @@ interval and comparison is arithmetic on sums of these vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,41 @@ class Ratio:
         top = sum(sums[..., column] for column in self.numerator)
         bottom = np.asarray(sum(sums[..., column] for column in self.denominator))
         return np.divide(top, bottom, out=np.full(bottom.shape, np.nan), where=bottom != 0)
+
+
+@dataclass(frozen=True)
+class UnitCounts:
+    """What one system did on each unit; all that comparisons need.
+
+    Attributes:
+        units: ids of the units, each once.
+        counts: int64 [n_units, k].
+        latencies_s: by name, per unit the latencies in seconds.
+    """
+
+    units: tuple[Any, ...]
+    counts: NDArray[np.int64]
+    latencies_s: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Several pooled rates at once, from the same draws.
+
+    Attributes:
+        ratios: the rates, in the order of the result.
+    """
+
+    ratios: tuple[Ratio, ...]
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that the rates read, ascending."""
+        return tuple(sorted({column for ratio in self.ratios for column in ratio.columns}))
+
+    def __call__(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map sums, [..., k], to rates, float64 [..., m]."""
+        return np.stack([ratio(sums) for ratio in self.ratios], axis=-1)
 
 
 class Sums:
