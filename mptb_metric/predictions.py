@@ -89,19 +89,19 @@ def read_rows(
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def channel_durations(channels: Any) -> dict[Key, float | None]:
+def channel_durations(channels: Any, *, name: str = "channels") -> dict[Key, float | None]:
     """Give the length of each channel's conversation in seconds, None where it is not known."""
-    rows = read_rows(channels, ("conversation_id", "speaker"), optional=("duration_s",), name="channels")
+    rows = read_rows(channels, ("conversation_id", "speaker"), optional=("duration_s",), name=name)
     durations_s: dict[Key, float | None] = {}
     for i, row in enumerate(rows):
         conversation_id, speaker, duration_s = row["conversation_id"], row["speaker"], row.get("duration_s")
         if not (isinstance(conversation_id, str) and isinstance(speaker, str)):
             got = (conversation_id, speaker)
-            raise ValueError(f"channels[{i}]: expected conversation_id and speaker as text, got {got}")
+            raise ValueError(f"{name}[{i}]: expected conversation_id and speaker as text, got {got}")
         if (conversation_id, speaker) in durations_s:
-            raise ValueError(f"channels[{i}]: {conversation_id} {speaker} is there twice")
+            raise ValueError(f"{name}[{i}]: {conversation_id} {speaker} is there twice")
         if duration_s is not None and not (is_number(duration_s) and 0 <= duration_s <= LATEST_S):
-            raise ValueError(f"channels[{i}]: duration_s: expected seconds, got {duration_s!r}")
+            raise ValueError(f"{name}[{i}]: duration_s: expected seconds, got {duration_s!r}")
         durations_s[conversation_id, speaker] = None if duration_s is None else float(duration_s)
     return durations_s
 
