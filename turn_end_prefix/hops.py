@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -129,15 +130,13 @@ def _native_hops(recording: Recording, hop_s: float) -> Iterator[NDArray[np.floa
     """Yield each hop as a fresh [n_channels, hop_samples] array; after the recording's end, endless zeros."""
     rate, n_samples = recording.sampling_rate, recording.n_samples
     rows = list(recording.samples.values())
-    start, index = 0, 0
-    while True:
-        index += 1
+    start = 0
+    for index in count(1):
         end = hop_boundary(index, hop_s, rate)
         hop = np.zeros((len(rows), end - start), dtype=np.float32)
-        heard = min(end, n_samples) - start
-        if heard > 0:
-            for row, samples in zip(hop, rows, strict=True):
-                row[:heard] = samples[start : start + heard]
+        for row, samples in zip(hop, rows, strict=True):
+            heard = samples[start : min(end, n_samples)]
+            row[: len(heard)] = heard
         yield hop
         start = end
 
@@ -174,19 +173,25 @@ def resampling_delay_samples(rate_in: int, rate_out: int, hop_s: float) -> int:
 
 def _resampled_hops(recording: Recording, hop_s: float, rate_out: int) -> Iterator[NDArray[np.float32]]:
     """Yield hops at another rate, `resampling_delay_samples` late, from audio up to each hop's end only."""
-    n_channels = len(recording.samples)
-    stream = _resampler(recording.sampling_rate, rate_out, n_channels)
-    delay = resampling_delay_samples(recording.sampling_rate, rate_out, hop_s)
-    waiting = np.zeros((delay, n_channels), dtype=np.float32)
-    start = 0
-    for index, hop in enumerate(_native_hops(recording, hop_s), start=1):
-        end = hop_boundary(index, hop_s, rate_out)
-        waiting = np.concatenate([waiting, stream.resample_chunk(np.ascontiguousarray(hop.T))])
-        if len(waiting) < end - start:
+    rows = list(recording.samples.values())
+    rate, n_samples = recording.sampling_rate, recording.n_samples
+    stream = _resampler(rate, rate_out, len(rows))
+    delay = resampling_delay_samples(rate, rate_out, hop_s)
+    waiting = np.zeros((delay, len(rows)), dtype=np.float32)
+    start, start_out = 0, 0
+    for index in count(1):
+        end, end_out = hop_boundary(index, hop_s, rate), hop_boundary(index, hop_s, rate_out)
+        frames = np.zeros((end - start, len(rows)), dtype=np.float32)
+        for channel, samples in enumerate(rows):
+            heard = samples[start : min(end, n_samples)]
+            frames[: len(heard), channel] = heard
+        waiting = np.concatenate([waiting, stream.resample_chunk(frames)])
+        length = end_out - start_out
+        if len(waiting) < length:
             raise RuntimeError(f"the resampler held back more than {delay} samples at hop {index - 1}")
-        yield waiting[: end - start].T.copy()
-        waiting = waiting[end - start :]
-        start = end
+        yield waiting[:length].T.copy()
+        waiting = waiting[length:]
+        start, start_out = end, end_out
 
 
 def hops_of(recording: Recording, hop_s: float, sampling_rate: int) -> Iterator[NDArray[np.float32]]:
