@@ -129,7 +129,7 @@ def intervals(
         values = replicates[:, j] if n_undefined[j] == 0 else replicates[defined[:, j], j]
         degenerate[j] = values.min() == values.max()
         if degenerate[j]:
-            ends[:, j] = values[0], values[0], 0.0
+            ends[:, j] = values[0] + 0.0, values[0] + 0.0, 0.0
             continue
         acceleration = _acceleration(leave_one_out, j) if settings.method == "bca" else 0.0
         ends[:2, j] = _ends(float(estimates[j]), values, settings, acceleration)
@@ -194,8 +194,9 @@ def _ends(
     low = float(np.quantile(values, tails[0]))
     high = -float(np.quantile(-values, tails[1]))
     if settings.method == "basic":
-        return 2.0 * estimate - high, 2.0 * estimate - low
-    return low, high
+        low, high = 2.0 * estimate - high, 2.0 * estimate - low
+    # Adding 0 turns -0.0 into 0.0.
+    return low + 0.0, high + 0.0
 
 
 def _bca_tails(

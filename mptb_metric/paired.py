@@ -226,7 +226,7 @@ def _compare(
         ]
     a, b = (first.sample(), second.sample())[::direction]
     # Equal tables have equal statistics, though their float sums may be added up in different orders.
-    difference = a - b if sign else 0.0 * a
+    difference = a - b if sign else np.where(np.isnan(a), np.nan, 0.0)
     found = intervals(
         difference, replicates, settings=settings, varies=units.varies, leave_one_out=leave_one_out
     )

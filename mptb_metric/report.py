@@ -1,7 +1,9 @@
 """Flat entries of a result: rates and latency percentiles with their intervals, as plain Python numbers.
 
-An entry ``recall`` comes with ``recall_low`` and ``recall_high`` where intervals were asked for. Whatever an
-interval leaves out, or why it is missing, is said in ``notes``; a rate that is itself NaN needs no note.
+An entry ``recall`` comes with ``recall_low`` and ``recall_high`` where intervals were asked for; the
+difference of two systems is ``recall_difference``, with ``recall_difference_low``, ``_high`` and
+``recall_p_value``. Whatever an interval leaves out, or why it is missing, is said in ``notes``; a figure
+that is itself NaN needs no note.
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ from numpy.typing import NDArray
 
 from .bootstrap import BootstrapResult, bootstrap_sums
 from .intervals import BootstrapWarning, Settings
+from .paired import PairedResult, paired_percentiles, paired_sums
 from .percentiles import LatencyUnits, percentiles_of, resample_percentiles
-from .sums import Rates, Ratio
+from .sums import Rates, Ratio, UnitCounts
 
 LATENCY_PERCENTILES = (10, 50, 90)
 
 # Notes that a warning spells out before it only counts the rest.
 _MAX_WARNED = 5
+
+Strata = Sequence[object] | None
 
 
 class Report:
@@ -35,38 +40,87 @@ class Report:
             settings: how intervals are made; None for none.
         """
         self._settings = settings
-        self.notes: list[str] = []
+        self._notes: list[str] = []
 
     def rates(
-        self, counts: NDArray[np.int64], ratios: Mapping[str, Ratio], *, where: str = ""
+        self,
+        counts: NDArray[np.int64],
+        ratios: Mapping[str, Ratio],
+        *,
+        strata: Strata = None,
+        where: str = "",
     ) -> dict[str, float]:
-        """Return pooled rates of count vectors, int64 [n_units, k], with their intervals.
+        """Return pooled rates of count vectors, with their intervals.
 
         Args:
-            counts: one row per unit.
+            counts: one row per unit, int64 [n_units, k].
             ratios: the rates by name.
+            strata: a label per unit, as in ``bootstrap``.
             where: what notes call these units (a group, say).
         """
         statistic = Rates(tuple(ratios.values()))
-        estimates = statistic(counts.sum(axis=0))
-        entries = dict(zip(ratios, estimates.tolist(), strict=True))
         if self._settings is None:
-            return entries
-        result, _ = bootstrap_sums(counts, statistic, settings=self._settings)
+            return dict(zip(ratios, statistic(counts.sum(axis=0)).tolist(), strict=True))
+        result, _ = bootstrap_sums(counts, statistic, settings=self._settings, strata=strata)
         return self._with_intervals(list(ratios), result, where)
 
-    def latencies(self, latencies_s: LatencyUnits, *, where: str = "") -> dict[str, float]:
-        """Return ``latency_p10_s``, ``_p50_s`` and ``_p90_s`` over all latencies, with their intervals.
+    def latencies(
+        self, name: str, latencies_s: LatencyUnits, *, strata: Strata = None, where: str = ""
+    ) -> dict[str, float]:
+        """Return ``{name}_p10_s``, ``_p50_s`` and ``_p90_s`` over all latencies, with their intervals.
 
         Args:
+            name: what the latencies are called.
             latencies_s: per unit its latencies in seconds.
+            strata: a label per unit, as in ``bootstrap``.
             where: what notes call these units.
         """
-        names = [f"latency_p{percentile}_s" for percentile in LATENCY_PERCENTILES]
+        names = _percentile_names(name)
         if self._settings is None:
             return dict(zip(names, percentiles_of(latencies_s, LATENCY_PERCENTILES), strict=True))
-        result, _ = resample_percentiles(latencies_s, LATENCY_PERCENTILES, settings=self._settings)
+        result, _ = resample_percentiles(
+            latencies_s, LATENCY_PERCENTILES, settings=self._settings, strata=strata
+        )
         return self._with_intervals(names, result, where)
+
+    def figures(
+        self, system: UnitCounts, ratios: Mapping[str, Ratio], *, strata: Strata = None, where: str = ""
+    ) -> dict[str, float]:
+        """Return the rates and latency percentiles of one system."""
+        entries = self.rates(system.counts, ratios, strata=strata, where=where)
+        for name, latencies_s in system.latencies_s.items():
+            entries |= self.latencies(name, latencies_s, strata=strata, where=where)
+        return entries
+
+    def differences(
+        self,
+        a: UnitCounts,
+        b: UnitCounts,
+        ratios: Mapping[str, Ratio],
+        *,
+        strata: Strata = None,
+        where: str = "",
+    ) -> dict[str, float]:
+        """Return the differences ``a - b`` of two systems on the same units, in the same order.
+
+        Without intervals only the differences themselves.
+        """
+        if self._settings is None:
+            first, second = self.figures(a, ratios), self.figures(b, ratios)
+            return {f"{name}_difference": first[name] - second[name] for name in first}
+        statistic = Rates(tuple(ratios.values()))
+        result, _ = paired_sums(a.counts, b.counts, statistic, settings=self._settings, strata=strata)
+        entries = self._with_p_values(list(ratios), result, where)
+        for name in a.latencies_s:
+            result, _ = paired_percentiles(
+                a.latencies_s[name],
+                b.latencies_s[name],
+                LATENCY_PERCENTILES,
+                settings=self._settings,
+                strata=strata,
+            )
+            entries |= self._with_p_values(_percentile_names(name), result, where)
+        return entries
 
     def finish(self, *, stacklevel: int) -> dict[str, Any]:
         """Return the entries that describe the intervals, and warn about the notes.
@@ -76,40 +130,45 @@ class Report:
         """
         if self._settings is None:
             return {}
-        if self.notes:
-            more = len(self.notes) - _MAX_WARNED
-            text = "; ".join(self.notes[:_MAX_WARNED]) + (f"; and {more} more notes" if more > 0 else "")
+        if self._notes:
+            more = len(self._notes) - _MAX_WARNED
+            text = "; ".join(self._notes[:_MAX_WARNED]) + (f"; and {more} more notes" if more > 0 else "")
             warnings.warn(text, BootstrapWarning, stacklevel=stacklevel + 1)
         return {
             "n_resamples": int(self._settings.n_resamples),
             "confidence_level": float(self._settings.confidence_level),
-            "notes": self.notes,
+            "notes": list(self._notes),
         }
 
     def _with_intervals(self, names: Sequence[str], result: BootstrapResult, where: str) -> dict[str, float]:
         entries = {}
         for index, name in enumerate(names):
-            estimate = float(result.estimate[index])
-            entries[name] = estimate
+            entries[name] = float(result.estimate[index])
             entries[f"{name}_low"] = float(result.low[index])
             entries[f"{name}_high"] = float(result.high[index])
-            self.note(f"{where}{name}", estimate, int(result.n_undefined[index]), result.reason[index])
+            self._note(f"{where}{name}", result, index)
         return entries
 
-    def note(self, name: str, estimate: float, n_undefined: int, reason: str | None) -> None:
-        """Note what an interval leaves out, or why there is none although there is an estimate."""
-        if math.isnan(estimate):
+    def _with_p_values(self, names: Sequence[str], result: PairedResult, where: str) -> dict[str, float]:
+        differences = [f"{name}_difference" for name in names]
+        entries = self._with_intervals(differences, result, where)
+        for index, name in enumerate(names):
+            entries[f"{name}_p_value"] = float(result.p_value[index])
+        return entries
+
+    def _note(self, name: str, result: BootstrapResult, index: int) -> None:
+        if math.isnan(result.estimate[index]):
             return
-        if reason is not None:
-            self.notes.append(f"{name}: no interval: {reason}")
-        elif n_undefined:
-            self.notes.append(f"{name}: {n_undefined} undefined replicates were left out")
+        if result.reason[index] is not None:
+            self._notes.append(f"{name}: no interval: {result.reason[index]}")
+        elif result.n_undefined[index]:
+            self._notes.append(f"{name}: {result.n_undefined[index]} undefined replicates were left out")
 
 
 def interval_settings(
     *, n_resamples: int, confidence_level: float, seed: int, method: str
 ) -> Settings | None:
-    """Check the options of an interval; ``n_resamples`` 0 asks for none."""
+    """Check the options of intervals; ``n_resamples`` 0 asks for none."""
     if n_resamples == 0 and not isinstance(n_resamples, bool):
         return None
     return Settings(n_resamples, confidence_level, method, seed)
@@ -126,3 +185,7 @@ def sum_by_unit(counts: NDArray[np.int64], units: NDArray[np.intp]) -> NDArray[n
     sums = np.zeros((len(present), counts.shape[1]), dtype=np.int64)
     np.add.at(sums, code, counts)
     return sums
+
+
+def _percentile_names(name: str) -> list[str]:
+    return [f"{name}_p{percentile}_s" for percentile in LATENCY_PERCENTILES]

@@ -63,6 +63,14 @@ class UnitCounts:
     counts: NDArray[np.int64]
     latencies_s: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
 
+    def subset(self, rows: NDArray[np.intp]) -> UnitCounts:
+        """Return some of the units, in the order of ``rows``, int [n]."""
+        return UnitCounts(
+            tuple(self.units[row] for row in rows),
+            self.counts[rows],
+            {name: [values[row] for row in rows] for name, values in self.latencies_s.items()},
+        )
+
 
 @dataclass(frozen=True)
 class Rates:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Ids that an error message lists before it only counts the rest.
-_MAX_LISTED = 5
+_MAX_LISTED = 10
 
 
 def is_table(values: Any) -> bool:
