@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .energy import EnergyVoice
-from .floor import Array, VoiceActivity, largest_other
+from .floor import Array, Flags, VoiceActivity, largest_other
 
 TRACKS = ("eot", "int")
 
@@ -54,44 +54,58 @@ class SilenceDetector:
         self._rate = sampling_rate
         self._voice.reset(len(speakers), sampling_rate)
         self._speech_s: Array = np.zeros(len(speakers))
-        self._silence_s: Array = np.zeros(len(speakers))
+        self._silence_s: Array = np.full(len(speakers), np.inf)
+        self._over_other: Flags = np.zeros(len(speakers), dtype=bool)
 
     def push(self, hop: NDArray[np.float32]) -> dict[str, Array]:
         """Hear a hop, float32 [n_channels, hop_samples]; return ``eot`` and ``int`` scores in [0, 1)."""
         hop_s = hop.shape[1] / self._rate
         speaking, presence = self._voice.hear(hop)
-        resumes = speaking & (self._silence_s > self.least_speech_s)
-        self._speech_s = np.where(resumes, 0.0, self._speech_s) + hop_s * speaking
+        begins = speaking & (self._silence_s > self.least_speech_s)
+        others = largest_other(speaking.astype(np.float64)) > 0
+        self._over_other = np.where(begins, others, self._over_other)
+        self._speech_s = np.where(begins, 0.0, self._speech_s) + hop_s * speaking
         self._silence_s = np.where(speaking, 0.0, self._silence_s + hop_s * (1 - 0.5 * presence))
         quiet_s = np.where(self._speech_s >= self.least_speech_s, self._silence_s, 0.0)
-        overlap_s = np.where(speaking & (largest_other(speaking * 1.0) > 0), self._speech_s, 0.0)
-        return {"eot": quiet_s / (quiet_s + self.hold_s), "int": overlap_s / (overlap_s + self.hold_s)}
+        over_s = np.where(speaking & self._over_other, self._speech_s, 0.0)
+        return {"eot": quiet_s / (quiet_s + self.hold_s), "int": over_s / (over_s + self.hold_s)}
 
 
 class RandomDetector:
-    """Chance: every score is uniform in [0, 1), whatever is heard.
+    """Chance: scores are uniform in [0, 1), drawn anew now and then, whatever is heard.
 
     The numbers are seeded by ``seed`` and by the conversation's first hop, so that a conversation gets the
     same ones in any order of conversations and in any process.
+
+    Args:
+        seed: another seed, another luck.
+        every_s: mean time for which a score stays, in seconds. Scores that change faster than the
+            refractory period only hide how often they would fire.
     """
 
     name = "random"
     lookahead_s = 0.0
     sampling_rate: int | None = None
 
-    def __init__(self, *, seed: int = 0) -> None:
+    def __init__(self, *, seed: int = 0, every_s: float = REFRACTORY_S) -> None:
         self.seed = seed
+        self.every_s = every_s
 
     def reset(self, speakers: Sequence[str], sampling_rate: int) -> None:
         """Forget the past and expect one row per speaker."""
+        self._rate = sampling_rate
         self._rng: np.random.Generator | None = None
+        self._scores: Array = np.zeros((len(TRACKS), len(speakers)))
 
     def push(self, hop: NDArray[np.float32]) -> dict[str, Array]:
         """Return ``eot`` and ``int`` scores by chance."""
+        first = self._rng is None
         if self._rng is None:
             self._rng = np.random.default_rng([self.seed, zlib.crc32(hop.tobytes())])
-        eot, intr = self._rng.random((2, len(hop)))
-        return {"eot": eot, "int": intr}
+        drawn, moment = self._rng.random((2, *self._scores.shape))
+        renewed = first | (moment < hop.shape[1] / self._rate / self.every_s)
+        self._scores = np.where(renewed, drawn, self._scores)
+        return dict(zip(TRACKS, self._scores, strict=True))
 
 
 class OracleDetector:

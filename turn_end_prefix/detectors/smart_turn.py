@@ -32,7 +32,7 @@ class SmartTurnModel:
 
     def __call__(self, samples: NDArray[np.float32], sampling_rate: int) -> float:
         """Return the probability that the turn has ended."""
-        # The package's public entry reads the wall clock, so that its answer would depend on this machine's speed.
+        # The package's public entry reads the wall clock: its answer would depend on this machine's speed.
         return float(self._analyzer._predict_endpoint(samples)["probability"])
 
 

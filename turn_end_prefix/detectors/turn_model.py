@@ -25,7 +25,7 @@ class TurnSettings:
     Attributes:
         silence_s: silence of the channel after which the model is asked.
         again_s: asked again after each so much more silence, until ``stop_s``; None: once per silence.
-        stop_s: silence after which the turn is over, whatever the model says (score 1).
+        stop_s: silence after which the turn is over, whatever the model says.
         before_s: audio before the turn's speech that the model hears too.
         window_s: most audio that it hears.
         complete: score above which the turn counts as over: later speech begins a new one.
@@ -126,10 +126,11 @@ class TurnModelDetector:
         self._history.append(hop)
         self._ask_at_s[speaking] = self.settings.silence_s
         self._answer[speaking] = 0.0
-        stopped = floor.held & (floor.silence_s >= self.settings.stop_s)
-        for channel in np.flatnonzero(floor.held & (floor.silence_s >= self._ask_at_s) & ~stopped):
+        asking = floor.held & (floor.silence_s >= self._ask_at_s) & (floor.silence_s < self.settings.stop_s)
+        for channel in np.flatnonzero(asking):
             self._ask(int(channel))
-        eot = np.where(stopped, 1.0, np.where(floor.held, self._answer, 0.0))
+        waited = np.minimum(floor.silence_s / self.settings.stop_s, 1.0)
+        eot = np.where(floor.held & ~speaking, np.maximum(self._answer, waited), 0.0)
         return {"eot": eot, "int": score_of(floor.int_evidence_s())}
 
     def _ask(self, channel: int) -> None:
