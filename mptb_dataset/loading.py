@@ -15,16 +15,10 @@ import datasets
 from .corpus import SPLITS as MPTB_SPLITS
 from .corpus import Corpus
 from .errors import CorpusError
-from .mptb_dataset import MPTB, annotations_read, code_hash
-from .schemas import MPTB_CONFIGS, SCENES, TURN_END_CONFIGS
+from .hub import REPOSITORIES, locate
+from .mptb_dataset import MPTB, code_hash
+from .schemas import MPTB_CONFIGS, SCENES
 from .turn_end import SPLITS as TURN_END_SPLITS
-
-REPOSITORIES = dict.fromkeys(MPTB_CONFIGS, "puneetUMD/MultiPartyTurnBench") | dict.fromkeys(
-    TURN_END_CONFIGS, "mazesmazes/turn-end-detection"
-)
-"""The published repository of every table."""
-
-_FOLDERS = {"events": "events", "anchors": "anchors", "script": "scripts", "render": "render"}
 
 Loaded = datasets.Dataset | datasets.DatasetDict | datasets.IterableDataset | datasets.IterableDatasetDict
 
@@ -93,8 +87,15 @@ def load_dataset(
     if isinstance(columns, str):
         raise ValueError(f"columns: {columns!r}: expected a list of column names")
     splits = _split_names(split, name)
-    root, repo_id = _root(
-        name, data_dir, splits=splits, audio=audio, columns=columns, streaming=streaming, revision=revision, token=token
+    root, repo_id = locate(
+        name,
+        data_dir,
+        splits=splits,
+        audio=audio,
+        columns=columns,
+        streaming=streaming,
+        revision=revision,
+        token=token,
     )
     builder = MPTB(
         config_name=name,
@@ -177,57 +178,6 @@ def _split_names(split: Any, name: str) -> tuple[str, ...] | None:
         if found_name not in known:
             raise CorpusError(f"no split {found_name!r} of {name}: expected one of {', '.join(known)}")
     return tuple(dict.fromkeys(names))
-
-
-def _root(
-    name: str,
-    data_dir: str | os.PathLike[str] | None,
-    *,
-    splits: tuple[str, ...] | None,
-    audio: str,
-    columns: Sequence[str] | None,
-    streaming: bool,
-    revision: str | None,
-    token: str | bool | None,
-) -> tuple[str, str | None]:
-    """Where to read from: a local folder, or for streaming a repository at a commit, with its id."""
-    address = os.fspath(data_dir) if data_dir is not None else f"hf://datasets/{REPOSITORIES[name]}"
-    if not address.startswith("hf://"):
-        if revision is not None:
-            raise ValueError(f"revision: {revision!r} means nothing for the local folder {address}")
-        return os.path.abspath(os.path.expanduser(address)), None
-    match = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.*))?", address)
-    if match is None:
-        raise CorpusError(f"{address}: expected hf://datasets/<org>/<name>[@revision][/folder]")
-    repo_id, at, folder = match[1], match[2], (match[3] or "").strip("/")
-    if at is not None and revision is not None:
-        raise ValueError(f"revision: {revision!r}, but {address} names one too")
-    at = revision if at is None else at.replace("%2F", "/")
-    wants_audio = audio != "none" and (columns is None or "audio" in columns)
-    if streaming or (name == "turns" and not wants_audio):
-        from huggingface_hub import HfApi
-
-        commit = HfApi(token=token).dataset_info(repo_id, revision=at).sha
-        return "/".join(filter(None, [f"hf://datasets/{repo_id}@{commit}", folder])), repo_id
-    from huggingface_hub import snapshot_download
-
-    patterns = [f"{folder}/{p}" if folder else p for p in _patterns(name, splits, audio)]
-    local = snapshot_download(
-        repo_id, repo_type="dataset", revision=at, token=token, allow_patterns=patterns
-    )
-    return os.path.join(local, *folder.split("/")) if folder else local, None
-
-
-def _patterns(name: str, splits: tuple[str, ...] | None, audio: str) -> list[str]:
-    """The files of a repository that a table is made from."""
-    if name in TURN_END_CONFIGS:
-        return [f"{name}/{name}-{split}-*.parquet" for split in splits or TURN_END_SPLITS[name]]
-    patterns = ["metadata/split.json"]
-    for split in splits or MPTB_SPLITS:
-        patterns.append(f"{split}/manifest.jsonl")
-        patterns += [f"{split}/annotations/{_FOLDERS[field]}/*" for field in annotations_read(name)]
-        patterns += [f"{split}/audio/{scene}/*" for scene in SCENES[audio]]
-    return patterns
 
 
 def _warn_if_partial(root: str, splits: Iterable[str] | None) -> None:
