@@ -126,6 +126,12 @@ def check_hop(hop_s: float, sampling_rate: int) -> None:
         raise ValueError(f"hop_s must be a time of at least one sample at {sampling_rate} Hz, got {hop_s!r}")
 
 
+def check_rate(name: str, expected: int, sampling_rate: int) -> None:
+    """Raise ValueError unless a detector is given the one rate that it hears."""
+    if sampling_rate != expected:
+        raise ValueError(f"{name} hears {expected} Hz, got {sampling_rate}")
+
+
 def _native_hops(recording: Recording, hop_s: float) -> Iterator[NDArray[np.float32]]:
     """Yield each hop as a fresh [n_channels, hop_samples] array; after the recording's end, endless zeros."""
     rate, n_samples = recording.sampling_rate, recording.n_samples
@@ -141,14 +147,31 @@ def _native_hops(recording: Recording, hop_s: float) -> Iterator[NDArray[np.floa
         start = end
 
 
-def _resampler(rate_in: int, rate_out: int, n_channels: int) -> Any:
+def _soxr(rate_in: int, rate_out: int) -> Any:
     try:
         import soxr
     except ImportError as error:
         raise ImportError(
             f"resampling {rate_in} Hz to {rate_out} Hz needs soxr: pip install 'mptb[resample]'"
         ) from error
+    return soxr
+
+
+def _resampler(rate_in: int, rate_out: int, n_channels: int) -> Any:
+    soxr = _soxr(rate_in, rate_out)
     return soxr.ResampleStream(rate_in, rate_out, n_channels, dtype="float32", quality=RESAMPLING_QUALITY)
+
+
+def resample_prefix(samples: NDArray[np.float32], rate_in: int, rate_out: int) -> NDArray[np.float32]:
+    """Return a prefix, float32 [n], at another rate; whatever came after it in its recording plays no part.
+
+    Raises:
+        ImportError: soxr is not installed and the rates differ.
+    """
+    if rate_in == rate_out:
+        return samples
+    resampled = _soxr(rate_in, rate_out).resample(samples, rate_in, rate_out, quality=RESAMPLING_QUALITY)
+    return np.asarray(resampled, dtype=np.float32)
 
 
 @lru_cache(maxsize=64)

@@ -13,27 +13,21 @@ from numpy.typing import NDArray
 
 from .extras import importing
 from .floor import Array, Flags, FloorDetector, FloorSettings
+from .windows import WindowedVoice
 
 SAMPLING_RATE = 16000
 WINDOW_SAMPLES = 512
 
-ONSET = 0.5
-"""Probability above which speech begins; the model's own default."""
 
-OFFSET = 0.35
-"""Probability below which speech ends; the model's own default is 0.15 below the onset."""
-
-
-class SileroVoice:
+class SileroVoice(WindowedVoice):
     """Voice activity by Silero VAD.
 
     Raises:
         MissingExtraError: pipecat-ai is not installed.
     """
 
-    sampling_rate: int | None = SAMPLING_RATE
-
     def __init__(self) -> None:
+        super().__init__(name="Silero VAD", sampling_rate=SAMPLING_RATE, window_samples=WINDOW_SAMPLES)
         with importing("silero", needs="pipecat-ai"):
             from loguru import logger
 
@@ -43,32 +37,16 @@ class SileroVoice:
             self._model = SileroOnnxModel(str(path))
 
     def reset(self, n_channels: int, sampling_rate: int) -> None:
-        """Forget the past.
-
-        Raises:
-            ValueError: another rate than 16 kHz.
-        """
-        if sampling_rate != SAMPLING_RATE:
-            raise ValueError(f"Silero VAD hears {SAMPLING_RATE} Hz, got {sampling_rate}")
+        """Forget the past."""
+        self.start(n_channels, sampling_rate)
         self._model.reset_states(n_channels)
-        self._waiting: NDArray[np.float32] = np.zeros((n_channels, 0), dtype=np.float32)
-        self._speaking: Flags = np.zeros(n_channels, dtype=bool)
-        self._probability: Array = np.zeros(n_channels)
 
     def hear(self, hop: NDArray[np.float32]) -> tuple[Flags, Array]:
         """Return per channel whether it speaks, and the mean probability over the hop's windows."""
-        waiting = np.concatenate([self._waiting, hop], axis=1)
-        n_windows = waiting.shape[1] // WINDOW_SAMPLES
-        self._waiting = waiting[:, n_windows * WINDOW_SAMPLES :]
-        probabilities = []
-        for index in range(n_windows):
-            window = waiting[:, index * WINDOW_SAMPLES : (index + 1) * WINDOW_SAMPLES]
-            probability = self._model(window, SAMPLING_RATE)[:, 0].astype(np.float64)
-            self._speaking = probability > np.where(self._speaking, OFFSET, ONSET)
-            probabilities.append(probability)
-        if probabilities:
-            self._probability = np.mean(probabilities, axis=0)
-        return self._speaking, self._probability
+        return self.follow(hop, self._probability_of)
+
+    def _probability_of(self, window: NDArray[np.float32]) -> Array:
+        return np.asarray(self._model(window, SAMPLING_RATE)[:, 0], dtype=np.float64)
 
 
 class SileroDetector(FloorDetector):

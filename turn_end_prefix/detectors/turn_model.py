@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..hops import check_rate
 from .floor import Array, FloorTracker, VoiceActivity, score_of
 
 Model = Callable[[NDArray[np.float32], int], float]
@@ -103,8 +104,7 @@ class TurnModelDetector:
         Raises:
             ValueError: another rate than the model's.
         """
-        if sampling_rate != self._rate:
-            raise ValueError(f"{self.name} hears {self._rate} Hz, got {sampling_rate}")
+        check_rate(self.name, self._rate, sampling_rate)
         n = len(speakers)
         self._voice.reset(n, sampling_rate)
         self._floor = FloorTracker(n)
@@ -146,6 +146,5 @@ class TurnModelDetector:
         Raises:
             ValueError: another rate than the model's.
         """
-        if sampling_rate != self._rate:
-            raise ValueError(f"{self.name} hears {self._rate} Hz, got {sampling_rate}")
+        check_rate(self.name, self._rate, sampling_rate)
         return float(self._model(samples[-round(self.settings.window_s * sampling_rate) :], sampling_rate))
