@@ -74,8 +74,10 @@ class TurnEndFiles:
             CorpusError: it is not a Parquet file.
         """
         try:
-            source = self._hub.open(path, "rb") if self._hub else path
-            return pq.ParquetFile(source, memory_map=False)
+            if self._hub is None:
+                return pq.ParquetFile(path, memory_map=False)
+            # Only the asked-for columns' bytes, in few requests: no read-ahead, which would fetch the audio.
+            return pq.ParquetFile(self._hub.open(path, "rb", cache_type="none"), pre_buffer=True)
         except (pa.ArrowException, OSError) as error:
             raise CorpusError(f"{path}: expected a Parquet file: {error}") from None
 
@@ -154,15 +156,13 @@ def read_shards(files: TurnEndFiles, shards: Sequence[Shard], features: Features
         missing = [name for name in features if name not in file.schema_arrow.names]
         if missing:
             raise CorpusError(f"{path}: no column {missing[0]!r}, which the split's first file has")
+        groups = range(file.num_row_groups) if group is None else [group]
         try:
-            batches = file.iter_batches(
-                batch_size=batch_rows,
-                row_groups=None if group is None else [group],
-                columns=list(features),
-                use_threads=False,
-            )
-            for batch in batches:
-                yield cast(pa.Table.from_batches([batch]), features)
+            for group in groups:  # one at a time: a file on the Hub is fetched as it is read
+                for batch in file.iter_batches(
+                    batch_size=batch_rows, row_groups=[group], columns=list(features), use_threads=False
+                ):
+                    yield cast(pa.Table.from_batches([batch]), features)
         except (pa.ArrowException, TypeError, ValueError, OSError) as error:
             if isinstance(error, CorpusError):
                 raise
