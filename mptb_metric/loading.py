@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,13 @@ if TYPE_CHECKING:
 def load(config_name: str | None = None, **options: Any) -> evaluate.EvaluationModule:
     """Load the metric as `evaluate.load` does from a checkout; no network, whatever the working folder.
 
+    Where the Hugging Face cache cannot be written, which `evaluate.load` needs for a copy of the code, the
+    same class is made without it and keeps its rows in a temporary folder.
+
     Args:
         config_name: "floor" (default), "turn_end" or "endpoints".
-        **options: what else `evaluate.load` takes, such as `experiment_id` or `keep_in_memory`.
+        **options: as for `evaluate.load`: `num_process`, `process_id`, `cache_dir`, `experiment_id`,
+            `keep_in_memory`.
 
     Raises:
         ValueError: an unknown configuration.
@@ -22,4 +27,10 @@ def load(config_name: str | None = None, **options: Any) -> evaluate.EvaluationM
     """
     import evaluate
 
-    return evaluate.load(str(Path(__file__).parent), config_name, **options)
+    try:
+        return evaluate.load(str(Path(__file__).parent), config_name, **options)
+    except OSError:
+        from .mptb_metric import MptbMetric
+
+        folder = tempfile.mkdtemp(prefix="mptb_metric_")
+        return MptbMetric(config_name=config_name, **{"cache_dir": folder, **options})
