@@ -168,8 +168,8 @@ def check_causal(
         seed: seeds the probe times and the replacements; the same seed gives the same report.
         tolerance: largest absolute change of a score that passes; for models with nondeterministic kernels.
         hop_s (float, s): length of a frame.
-        lookahead_s (float, s): audio after a frame's end that its score may use; by default what the
-            detector declares, else 0.
+        lookahead_s (float, s): audio after a frame's end, or a decision's time, that it may use; by default
+            what the detector declares for its scores, and 0 for decisions, whose times include it.
         returns: what a function's values are, ``scores`` or ``decisions``.
         other: another conversation to take audio from, at the same rate; by default channels swap theirs.
         conversation_id: named in the violations.
@@ -181,7 +181,7 @@ def check_causal(
         ValueError: faulty channels or settings, or answers of another shape.
     """
     if lookahead_s is None:
-        lookahead_s = float(getattr(detector, "lookahead_s", 0.0))
+        lookahead_s = 0.0 if returns == "decisions" else float(getattr(detector, "lookahead_s", 0.0))
     check_settings(probes, tolerance, lookahead_s)
     if returns not in ("scores", "decisions"):
         raise ValueError(f"returns must be 'scores' or 'decisions', got {returns!r}")

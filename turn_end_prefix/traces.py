@@ -72,8 +72,8 @@ def read_answers(
     sampling_rate: int,
     *,
     decisions: bool,
-    hop_s: float,
     lookahead_s: float,
+    hop_s: float = 0.08,
 ) -> Traces:
     """Turn ``{track: {speaker: scores or times}}`` into traces.
 
@@ -82,8 +82,8 @@ def read_answers(
         speakers: the channels that they are about.
         sampling_rate: Hz of these channels.
         decisions: which of the two.
-        hop_s (float, s): length of a frame.
-        lookahead_s (float, s): audio after a frame's end that its score may use.
+        lookahead_s (float, s): audio after a frame's end, or a decision's time, that it may use.
+        hop_s (float, s): length of a frame; decisions have none.
 
     Raises:
         ValueError: another shape, a channel that is missing or unknown, or a value that is not finite.
@@ -101,7 +101,7 @@ def read_answers(
                 raise ValueError(f"{track}, {speaker}: expected finite numbers [n], got shape {array.shape}")
             if decisions:
                 array.sort()
-                heard = np.floor(array * sampling_rate + ROUNDING_SLACK_SAMPLES).astype(np.int64)
+                heard = np.floor(array * sampling_rate + ROUNDING_SLACK_SAMPLES).astype(np.int64) + ahead
                 traces[track, speaker] = Trace(heard, array, None)
             else:
                 ends = (hop_boundary(i + 1, hop_s, sampling_rate) + ahead for i in range(len(array)))
@@ -114,8 +114,8 @@ def read_answers(
 def draw_probes(traces: Traces, n_samples: int, probes: int, rng: np.random.Generator) -> list[int]:
     """Draw the samples from which on the audio is replaced, ascending.
 
-    Every second one is spread over the conversation, the others fall where an answer was just given: at a
-    decision, or at a score, drawn in proportion to how much it rose or fell there.
+    Every second one is spread over the conversation (for scores, at a frame's end); the others fall where an
+    answer was just given: at a decision, or at a score, drawn in proportion to how much it moved there.
 
     Args:
         traces: the answers on the audio as it is.
@@ -125,13 +125,14 @@ def draw_probes(traces: Traces, n_samples: int, probes: int, rng: np.random.Gene
     """
     heard = np.concatenate([trace.heard_samples for trace in traces.values()])
     moves = np.concatenate([trace.moves() for trace in traces.values()])
+    decided = np.concatenate([np.full(len(t.times_s), t.scores is None) for t in traces.values()])
     inside = (heard > 0) & (heard < n_samples)
-    heard, moves = heard[inside], moves[inside]
+    heard, moves, decided = heard[inside], moves[inside], decided[inside]
     first = min(n_samples - 1, n_samples // 20 + 1)
     edges = np.linspace(first, n_samples, probes + 1).astype(np.int64).tolist()
     drawn = []
     for index, (low, high) in enumerate(pairwise(edges)):
-        within = heard[(heard >= low) & (heard < high)]
+        within = heard[(heard >= low) & (heard < high) & ~decided]
         if index % 2 and moves.sum() > 0:
             drawn.append(int(rng.choice(heard, p=moves / moves.sum())))
         elif within.size:
