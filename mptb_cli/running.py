@@ -1,0 +1,188 @@
+"""A detector over every conversation of a split, on all cores; what was finished is not done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from mptb_dataset.corpus import Conversation, Corpus
+from mptb_dataset.errors import CorpusError
+from turn_end_prefix.detectors import load_detector
+from turn_end_prefix.replay import Detector, ReplayTimer, replay
+
+from .gold import Split
+from .scores import Scores, write_npz, write_scores
+
+HOP_S = 0.08
+"""Seconds of audio between two scores: the frame length of common streaming speech codecs."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that one conversation's scores depend on; it must survive a trip to another process."""
+
+    root: str
+    conversation: Conversation
+    detector: str
+    hop_s: float
+    part: Path
+
+
+def read_channels(root: str, conversation: Conversation) -> dict[str, tuple[NDArray[np.float32], int]]:
+    """Decode the noisy channel of every speaker of a conversation.
+
+    Returns:
+        `{speaker: (samples float32 [n], rate in Hz)}`.
+
+    Raises:
+        CorpusError: a channel is missing, cut short or cannot be decoded, is not mono, or differs from the
+            first one in length or rate.
+    """
+    corpus = Corpus(root)
+    channels: dict[str, tuple[NDArray[np.float32], int]] = {}
+    first: tuple[str, int, int] | None = None
+    for speaker, path in conversation.audio("noisy").items():
+        try:
+            with soundfile.SoundFile(corpus.url(path)) as file:
+                if file.channels != 1:
+                    raise CorpusError(f"{path}: {file.channels} channels in one file: expected mono")
+                samples, rate, expected = file.read(dtype="float32"), file.samplerate, file.frames
+        except (soundfile.LibsndfileError, OSError) as error:
+            raise CorpusError(f"{path}: expected a FLAC file that can be decoded: {error}") from None
+        if len(samples) != expected:
+            raise CorpusError(f"{path}: cut short: {len(samples)} samples of the {expected} of its header")
+        first = first or (path, len(samples), rate)
+        if (len(samples), rate) != first[1:]:
+            raise CorpusError(
+                f"{path}: {len(samples)} samples at {rate} Hz, "
+                f"but {first[0]} has {first[1]} at {first[2]} Hz: "
+                "expected channels of equal length"
+            )
+        channels[speaker] = samples, rate
+    return channels
+
+
+def run_split(
+    split: Split,
+    detector: str,
+    out: Path,
+    *,
+    hop_s: float = HOP_S,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Scores, ReplayTimer]:
+    """Let a detector hear every conversation of a split and write its score file.
+
+    Finished conversations wait in `<out>.parts/`, each written whole or not at all, and are not heard again
+    when an interrupted run is started anew with the same detector, hop and corpus.
+
+    Args:
+        split: what to hear.
+        detector: a name of `turn_end_prefix.detectors`, or `module:object`.
+        out: the score file.
+        hop_s: seconds of audio between two scores.
+        jobs: processes; None for one per core.
+        progress: called with conversations done and in all.
+
+    Returns:
+        The scores, and where the time of this run went.
+
+    Raises:
+        CorpusError: a channel that cannot be heard.
+        ValueError: an unknown detector, or one that answers wrongly.
+    """
+    heard = _detector(detector, split.conversations[0])
+    parts = out.with_name(out.name + ".parts")
+    _claim_parts(parts, {"detector": detector, "hop_s": hop_s, "split": split.name, "corpus": split.checksum})
+    work = [
+        Job(split.corpus.root, one, detector, hop_s, parts / f"{one.conversation_id}.npz")
+        for one in split.conversations
+    ]
+    timer = ReplayTimer()
+    waiting = [job for job in work if not job.part.exists()]
+    _report(progress, len(work) - len(waiting), len(work))
+    for done, spent in enumerate(_timers(waiting, jobs), start=len(work) - len(waiting) + 1):
+        timer.audio_s += spent.audio_s
+        timer.detector_s += spent.detector_s
+        timer.total_s += spent.total_s
+        _report(progress, done, len(work))
+    scores = Scores(
+        detector=heard.name,
+        frame_rate=1.0 / hop_s,
+        lookahead_s=heard.lookahead_s,
+        split=split.name,
+        corpus=split.checksum,
+        traces={key: trace for job in work for key, trace in _read_part(job)},
+    )
+    write_scores(out, scores)
+    shutil.rmtree(parts)
+    return scores, timer
+
+
+def _claim_parts(parts: Path, made_by: dict[str, Any]) -> None:
+    """Keep the parts of the same run; start over where anything that they depend on is different."""
+    owner = parts / "run.json"
+    text = json.dumps(made_by, sort_keys=True)
+    if owner.exists() and owner.read_text(encoding="utf-8") == text:
+        return
+    if parts.exists():
+        shutil.rmtree(parts)
+    parts.mkdir(parents=True)
+    owner.write_text(text, encoding="utf-8")
+
+
+def _timers(waiting: list[Job], jobs: int | None) -> Any:
+    workers = min(jobs or os.cpu_count() or 1, len(waiting))
+    if workers <= 1:
+        yield from map(_hear, waiting)
+        return
+    pool = ProcessPoolExecutor(workers)
+    try:
+        for future in as_completed([pool.submit(_hear, job) for job in waiting]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _hear(job: Job) -> ReplayTimer:
+    timer = ReplayTimer()
+    channels = read_channels(job.root, job.conversation)
+    detector = _detector(job.detector, job.conversation)
+    scores = replay(channels, detector, hop_s=job.hop_s, timer=timer)
+    write_npz(
+        job.part,
+        {
+            f"{speaker}/{track}": trace
+            for track, traces in scores.items()
+            for speaker, trace in traces.items()
+        },
+    )
+    return timer
+
+
+def _detector(name: str, conversation: Conversation) -> Detector:
+    """A new detector; the oracle is the one that is told the gold."""
+    options = {"anchors": conversation.anchors} if name == "oracle" else {}
+    return load_detector(name, **options)
+
+
+def _read_part(job: Job) -> Any:
+    with np.load(job.part, allow_pickle=False) as arrays:
+        for name in arrays.files:
+            speaker, track = name.rsplit("/", 1)
+            yield (job.conversation.conversation_id, speaker, track), arrays[name]
+
+
+def _report(progress: Callable[[int, int], None] | None, done: int, total: int) -> None:
+    if progress is not None:
+        progress(done, total)

@@ -1,0 +1,111 @@
+"""Scoring a split: a submission as it is, or scores at thresholds that were frozen on dev."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mptb_dataset.corpus import Corpus
+from mptb_dataset.errors import CorpusError
+from mptb_metric import load_submission, score_floor, to_json
+from mptb_metric.frozen import decide_rows, read_frozen
+
+from .files import write_json
+from .gold import Split, read_split
+from .render import console, percent, print_score
+from .scores import TRACKS, Scores, check_split, read_scores
+from .selecting import read_thresholds
+
+DEV_BUDGET, TEST_BUDGET = 0.10, 0.15
+"""The FPR that a system may have on dev, where its threshold is chosen, and on test (card, section 5)."""
+
+
+def decide_all(scores: Scores, split: Split, thresholds: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The decisions of every channel at frozen thresholds, as rows of a submission.
+
+    A track without an operating point has no decisions.
+    """
+    return decide_rows(scores.rows(split.references), read_frozen(thresholds))
+
+
+def verdict(track: str, dev: dict[str, Any] | None, test_fpr: float) -> str:
+    """Say whether a track is within the benchmark's budget: dev FPR <= 10 % and test FPR <= 15 %."""
+    if dev is None:
+        return f"{track.upper()}: no operating point on dev, so nothing to judge"
+    within = dev["fpr"] <= DEV_BUDGET and test_fpr <= TEST_BUDGET
+    return (
+        f"{track.upper()}: {'within' if within else 'out of'} budget: "
+        f"dev FPR {percent(dev['fpr'])} (≤ 10 %), test FPR {percent(test_fpr)} (≤ 15 %)"
+    )
+
+
+def score_command(
+    root: str,
+    split: str,
+    *,
+    submission: Path | None,
+    scores_path: Path | None,
+    thresholds_path: Path | None,
+    protocol: str | None,
+    by: Sequence[str],
+    n_resamples: int,
+    confidence_level: float,
+    official: bool,
+    out: Path | None,
+) -> None:
+    """Score, print a table per track, and write the result where `out` says."""
+    gold = read_split(root, split)
+    if official:
+        check_official(gold)
+    chosen: dict[str, Any] | None = None
+    if scores_path is not None and thresholds_path is not None:
+        scores, chosen = read_scores(scores_path), read_thresholds(thresholds_path)
+        check_split(scores, gold, scores_path)
+        if chosen["detector"] not in (None, scores.detector):
+            raise ValueError(
+                f"{thresholds_path}: chosen for detector {chosen['detector']!r}, "
+                f"but {scores_path} is by {scores.detector!r}"
+            )
+        rows = decide_all(scores, gold, chosen)
+    elif submission is not None:
+        rows = load_submission(submission, gold.references)
+    protocol = protocol or (chosen or {}).get("protocol") or "mptb"
+    result = score_floor(
+        rows,
+        gold.references,
+        protocol=protocol,
+        by=list(by),
+        n_resamples=n_resamples,
+        confidence_level=confidence_level,
+    )
+    shown = [track for track in TRACKS if chosen is None or chosen["tracks"][track] is not None]
+    print_score(result, title=f"{split}, protocol {protocol}", tracks=shown)
+    if chosen is not None:
+        for track in TRACKS:
+            console.print(verdict(track, chosen["tracks"][track], result[f"{track}_fpr"]), highlight=False)
+    if out is not None:
+        record = {"split": split, "corpus": gold.checksum, "thresholds": chosen, **to_json(result)}
+        write_json(out, record)
+        console.print(f"result: {out}", highlight=False, soft_wrap=True)
+
+
+def check_official(split: Split) -> None:
+    """Refuse a split that lacks conversations of `metadata/split.json`, or that cannot be compared with it.
+
+    Raises:
+        CorpusError: which ones.
+    """
+    corpus: Corpus = split.corpus
+    official = corpus.official_ids(split.name)
+    if official is None:
+        raise CorpusError(
+            f"{corpus.root}: metadata/split.json: missing, so the split cannot be called official"
+        )
+    there = {conversation.conversation_id for conversation in split.conversations}
+    differ = sorted(set(official) ^ there)
+    if differ:
+        raise CorpusError(
+            f"{corpus.root}: split {split.name} is not the official one: {len(there)} conversations, "
+            f"metadata/split.json lists {len(official)}; first difference: {differ[0]}"
+        )
