@@ -8,6 +8,7 @@ afterwards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -143,11 +144,10 @@ def _read_endpoints(predictions: Any, references: Any) -> tuple[Rows, Rows]:
     if len(gold) < len(every) and "turn_key" not in rows[0]:
         raise ValueError("predictions: the references have several rows per turn: give rows with 'turn_key'")
     _check_same_ids(rows, gold, "turn_key")
-    fires = [row.get("first_endpoint_s") for row in rows]
-    fired = [fire for fire in fires if fire is not None]
-    to_numbers(
-        fired, name="predictions", row_name=lambda i: f"fire {i}", expected="seconds, or None for never"
-    )
+    for i, row in enumerate(rows):
+        fire = row.get("first_endpoint_s")
+        if fire is not None and not (is_number(fire) and math.isfinite(fire)):
+            raise ValueError(f"predictions: row {i}: expected seconds, or None for never, got {fire!r}")
     return rows, gold
 
 
