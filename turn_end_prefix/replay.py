@@ -119,9 +119,14 @@ def replay(
         ValueError: faulty channels (see `hops.check_channels`), a hop below one sample, or an answer that
             lacks a channel, changes its tracks or is not finite; the message names the speaker, track and
             frame.
+        TypeError: an object without ``reset`` or ``push``.
         ImportError: the detector wants another rate and soxr is not installed.
     """
     began = time.perf_counter()
+    if not (hasattr(detector, "reset") and hasattr(detector, "push")):
+        raise TypeError(
+            f"{type(detector).__name__} is no detector: expected reset(speakers, sampling_rate) and push(hop)"
+        )
     recording = check_channels(channels)
     rate = getattr(detector, "sampling_rate", None) or recording.sampling_rate
     check_hop(hop_s, min(rate, recording.sampling_rate))
