@@ -62,12 +62,11 @@ def draw(
     figure = Figure(figsize=(14, 1.1 * len(lanes) + 1.8), layout="constrained")
     axes = figure.add_subplot()
     for lane, speaker in enumerate(lanes):
-        for anchor in conversation.log_anchors:
-            event = anchor.event
+        for _, _, kind, _, _, event in conversation.log_anchors:
             if event["speaker"] == speaker:
                 height = 0.34 if event["label"] == "TURN" else 0.2
                 span = [(event["onset"], event["offset"] - event["onset"])]
-                axes.broken_barh(span, (lane - height / 2, height), facecolors=COLOURS[anchor.kind])
+                axes.broken_barh(span, (lane - height / 2, height), facecolors=COLOURS[kind])
         for track in TRACKS:
             gold = conversation.anchors[speaker][track]
             marks = classify(gold, decisions[speaker][track], protocol=protocol)

@@ -81,7 +81,7 @@ def _with_interval(result: Mapping[str, Any], name: str, shown: Callable[[Any], 
     if f"{name}_low" not in result:
         return shown(result[name])
     low, high = (shown(result[f"{name}_{end}"]).split(" ")[0] for end in ("low", "high"))
-    return f"{shown(result[name])}\n{low} to {high}"
+    return f"{shown(result[name])}\n{low}{DASH}{high}" if low != DASH else f"{shown(result[name])}\n{DASH}"
 
 
 def print_score(result: Mapping[str, Any], *, title: str, tracks: Sequence[str] = TRACKS) -> None:
