@@ -516,3 +516,23 @@ def test_rows_of_endpoints_as_references_count_each_turn_once(metric, turns):
 def test_a_bad_fire_is_refused(metric, turns, bad):
     with pytest.raises(ValueError, match="predictions: row 1: expected seconds, or None for never"):
         metric("endpoints").compute(predictions=[3.0, bad, 3.0, 3.0, 3.0], references=turns)
+
+
+def test_the_space_pins_what_it_needs_and_its_card_agrees():
+    lines = (PACKAGE / "requirements.txt").read_text().split()
+    pins = dict(line.split("==") for line in lines)
+    assert {"evaluate", "datasets", "numpy", "gradio"} <= set(pins)
+    _, header, _ = (PACKAGE / "README.md").read_text().split("---\n", 2)
+    card = dict(line.split(": ", 1) for line in header.splitlines() if ": " in line)
+    assert (card["title"], card["sdk"], card["app_file"]) == ("mptb_metric", "gradio", "app.py")
+    assert card["sdk_version"] == pins["gradio"]
+
+
+def test_the_card_names_every_figure_and_option(predictions, references):
+    card = (PACKAGE / "README.md").read_text()
+    result = score_floor(predictions, references, n_resamples=9)
+    figures = {key.removeprefix("eot_").removeprefix("latency") for key in result if key.startswith("eot_")}
+    plain = {key for key in figures if not key.endswith(("_low", "_high"))}
+    assert [key for key in plain if f"_{key.lstrip('_')}`" not in card] == []
+    for option in list(inspect.signature(score_floor).parameters)[2:]:
+        assert f"`{option}`" in card, option
