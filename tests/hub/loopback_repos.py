@@ -178,7 +178,9 @@ class Repo:
             else:
                 raise HubFault(400, "BadRequest", f"unknown operation {kind}")
         if header.get("parentCommit") not in (None, head):
-            raise HubFault(412, "PreconditionFailed", "A commit has happened since. Please refresh and try again.")
+            raise HubFault(
+                412, "PreconditionFailed", "A commit has happened since. Please refresh and try again."
+            )
         files.update(added)
         number = len(self.pull_requests) + 1
         ref = f"refs/pr/{number}" if create_pr else revision
