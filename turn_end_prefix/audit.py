@@ -169,8 +169,9 @@ class _Audit:
             name = row["conversation_id"]
             if name not in times:
                 raise ValueError(f"{self.command}: conversation {name!r} was not handed over")
-            for track in row.keys() - {"conversation_id", "speaker"}:
-                times[name].setdefault(track, {})[row["speaker"]] = row[track]
+            for track, decided in row.items():
+                if track not in ("conversation_id", "speaker"):
+                    times[name].setdefault(track, {})[row["speaker"]] = decided
         return {
             conversation.conversation_id: read_answers(
                 times[conversation.conversation_id],

@@ -1,4 +1,4 @@
-"""The energy detector on made-up conversations, whose timing is drawn beside them, and on the sample's speech."""
+"""The energy detector on made-up conversations, drawn beside them, and on the sample's speech."""
 
 import json
 
