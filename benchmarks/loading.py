@@ -56,10 +56,16 @@ def main() -> None:
             rounds = [(prepare(root, config), bare_loop(root, config)) for _ in range(ROUNDS)]
             best[config] = [min(times) for times in zip(*rounds, strict=True)]
     for config, (ours, bare) in best.items():
-        print(f"{config:16} {1e3 * ours:7.0f} ms, json.load loop {1e3 * bare:6.0f} ms, ratio {ours / bare:.2f}")
+        print(
+            f"{config:16} {1e3 * ours:7.0f} ms, json.load loop {1e3 * bare:6.0f} ms, ratio {ours / bare:.2f}"
+        )
     ours, bare = (sum(times) for times in zip(*best.values(), strict=True))
-    print(f"{'together':16} {1e3 * ours:7.0f} ms, json.load loop {1e3 * bare:6.0f} ms, ratio {ours / bare:.2f}")
-    print("limit: building Arrow lists of structs from Python rows, and reading each file twice (cache name, rows)")
+    print(
+        f"{'together':16} {1e3 * ours:7.0f} ms, json.load loop {1e3 * bare:6.0f} ms, ratio {ours / bare:.2f}"
+    )
+    print(
+        "limit: building Arrow lists of structs from Python rows, and reading each file twice (cache name, rows)"
+    )
 
 
 if __name__ == "__main__":

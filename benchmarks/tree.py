@@ -36,15 +36,19 @@ def write_tree(root: Path, sizes: dict[str, int] = SIZES, seed: int = 0) -> Path
         for index in range(n_conversations):
             conversation_id = f"{split}_{index + 1:05d}"
             speakers = [f"speaker_{k + 1}" for k in range(2 + index % 4)]
-            lines.append(_write_conversation(root, split, conversation_id, speakers, TYPES[index % 6], flac, rng))
+            lines.append(
+                _write_conversation(root, split, conversation_id, speakers, TYPES[index % 6], flac, rng)
+            )
         (root / split / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return root
 
 
 def _write_conversation(root, split, conversation_id, speakers, conversation_type, flac, rng):
     events, clips, utterances, duration_s = _dialogue(speakers, rng)
-    files = {scene: {s: f"{split}/audio/{scene}/{conversation_id}_{s}.flac" for s in speakers}
-             for scene in ("noisy", "clean")}
+    files = {
+        scene: {s: f"{split}/audio/{scene}/{conversation_id}_{s}.flac" for s in speakers}
+        for scene in ("noisy", "clean")
+    }
     for path in [*files["noisy"].values(), *files["clean"].values()]:
         _write(root / path, flac)
     log = {
@@ -54,15 +58,27 @@ def _write_conversation(root, split, conversation_id, speakers, conversation_typ
         "speakers": speakers,
         "duration_s": duration_s,
         "audio": {"mode": "channel_separated", "files": {s: Path(p).name for s, p in files["noisy"].items()}},
-        "metadata": {"domain": "a domain", "tone": "warm", "sample_rate": 24000, "engine": "none",
-                     "voices": {s: "v01" for s in speakers}, "voice_styles": {s: "soft" for s in speakers}},
+        "metadata": {
+            "domain": "a domain",
+            "tone": "warm",
+            "sample_rate": 24000,
+            "engine": "none",
+            "voices": {s: "v01" for s in speakers},
+            "voice_styles": {s: "soft" for s in speakers},
+        },
         "events": events,
     }
     content = {
         "events": ("events", log),
-        "anchors": ("anchors", {"anchors": {
-            speaker: {track.upper(): lists for track, lists in tracks.items()}
-            for speaker, tracks in derive_anchors(events, speakers).items()}}),
+        "anchors": (
+            "anchors",
+            {
+                "anchors": {
+                    speaker: {track.upper(): lists for track, lists in tracks.items()}
+                    for speaker, tracks in derive_anchors(events, speakers).items()
+                }
+            },
+        ),
         "script": ("scripts", {"conversation_id": conversation_id, "tone": "warm", "utterances": utterances}),
         "render": ("render", {"conversation_id": conversation_id, "clips": clips, "noise": {"seed": 1}}),
     }
@@ -79,17 +95,30 @@ def _dialogue(speakers, rng):
         onset, offset = round(now, 3), round(now + rng.uniform(2.0, 11.0), 3)
         following = (holder + rng.randrange(1, len(speakers))) % len(speakers)
         outcome = "hold" if rng.random() < 0.07 and now < 80.0 else "yield"
-        turn = {"id": f"e{len(events):03d}", "speaker": speakers[holder], "label": "TURN", "onset": onset,
-                "offset": offset, "current_holder": speakers[holder], "floor_outcome": outcome}
+        turn = {
+            "id": f"e{len(events):03d}",
+            "speaker": speakers[holder],
+            "label": "TURN",
+            "onset": onset,
+            "offset": offset,
+            "current_holder": speakers[holder],
+            "floor_outcome": outcome,
+        }
         if outcome == "yield":
             turn["next_holder"] = speakers[following]
         events.append(turn)
         _clip(clips, utterances, turn, "holder")
         if rng.random() < 0.6:
             start = round(rng.uniform(onset, offset - 1.0), 3)
-            response = {"id": f"e{len(events):03d}", "speaker": speakers[following], "label": "VOCALIZE_NO_CLAIM",
-                        "sublabel": rng.choice(["BACKCHANNEL", "LAUGHTER"]), "onset": start,
-                        "offset": round(start + 0.7, 3), "current_holder": speakers[holder]}
+            response = {
+                "id": f"e{len(events):03d}",
+                "speaker": speakers[following],
+                "label": "VOCALIZE_NO_CLAIM",
+                "sublabel": rng.choice(["BACKCHANNEL", "LAUGHTER"]),
+                "onset": start,
+                "offset": round(start + 0.7, 3),
+                "current_holder": speakers[holder],
+            }
             events.append(response)
             _clip(clips, utterances, response, "backchannel")
         holder = holder if outcome == "hold" else following
@@ -100,11 +129,27 @@ def _dialogue(speakers, rng):
 
 
 def _clip(clips, utterances, event, kind):
-    clips.append({"speaker": event["speaker"], "start_s": event["onset"], "end_s": event["offset"], "kind": kind,
-                  "overlaps": False, "truncated": False, "src_index": len(utterances)})
+    clips.append(
+        {
+            "speaker": event["speaker"],
+            "start_s": event["onset"],
+            "end_s": event["offset"],
+            "kind": kind,
+            "overlaps": False,
+            "truncated": False,
+            "src_index": len(utterances),
+        }
+    )
     words = int(2.5 * (event["offset"] - event["onset"])) + 1
-    utterances.append({"index": len(utterances), "speaker": event["speaker"], "text": " ".join(["words"] * words),
-                       "event_type": event["label"], "timing_hint": "after_previous"})
+    utterances.append(
+        {
+            "index": len(utterances),
+            "speaker": event["speaker"],
+            "text": " ".join(["words"] * words),
+            "event_type": event["label"],
+            "timing_hint": "after_previous",
+        }
+    )
 
 
 def _write(path: Path, data: bytes) -> None:

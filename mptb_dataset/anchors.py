@@ -18,11 +18,12 @@ A track of a channel is `{"positives": [t, ...], "negative_spans": [[start, end]
 from __future__ import annotations
 
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from .annotations import check_events, load_json, seconds
+from .annotations import QUALIFIER_FIELDS, check_events, load_json, seconds
 from .errors import CorpusError
 
 TRACKS = ("eot", "int")
@@ -36,16 +37,22 @@ Anchors = dict[str, dict[str, Track]]
 
 _LISTS = ("positives", "negative_spans", "excluded_spans")
 
+_BECOMES = {
+    ("TURN", "yield"): ("eot", "positives", "yield"),
+    ("TURN", "hold"): ("eot", "negative_spans", "hold"),
+    ("TURN", "interrupted"): ("eot", "excluded_spans", "interrupted"),
+    ("CLAIM_FLOOR", "INTERRUPTION"): ("int", "positives", "interruption"),
+    ("CLAIM_FLOOR", "NON_FLOOR_TAKING_INTERRUPTION"): ("int", "excluded_spans", "failed_claim"),
+    ("VOCALIZE_NO_CLAIM", "BACKCHANNEL"): ("int", "negative_spans", "backchannel"),
+    ("VOCALIZE_NO_CLAIM", "LAUGHTER"): ("int", "negative_spans", "laughter"),
+}
+"""An event's label and qualifier, and the track, the list and the kind of its anchor."""
 
-class Anchor(NamedTuple):
-    """One anchor with the event that it comes from; `start_s == end_s` for a positive."""
 
-    track: str
-    role: str  # one of the lists of a track
-    kind: str  # yield, hold, interrupted, interruption, failed_claim, backchannel, laughter
-    start_s: float
-    end_s: float
-    event: Mapping[str, Any]
+Anchor = tuple[str, str, str | None, float, float, Mapping[str, Any]]
+"""One anchor: its track, its role (a list of the track), its kind, start and end in seconds (equal for a
+positive) and the event that it comes from. The kinds are yield, hold, interrupted, interruption,
+failed_claim, backchannel and laughter."""
 
 
 def event_anchors(events: Sequence[Mapping[str, Any]], *, source: str = "event log") -> list[Anchor]:
@@ -58,35 +65,45 @@ def event_anchors(events: Sequence[Mapping[str, Any]], *, source: str = "event l
     Raises:
         CorpusError: a hold that its speaker never resumes.
     """
+    found: list[Anchor] = []
     turn_onsets: dict[str, list[float]] = {}
     for event in events:
+        label = event["label"]
+        track, role, kind = _BECOMES[label, event[QUALIFIER_FIELDS[label]]]
+        start_s, end_s = float(event["onset"]), float(event["offset"])
+        if kind == "yield":
+            start_s = end_s
+        elif kind == "interruption":
+            end_s = start_s
+        elif kind == "hold":
+            turn_onsets = turn_onsets or _turn_onsets(events)
+            start_s, end_s = end_s, _resume_s(event, turn_onsets[event["speaker"]], source)
+        elif kind == "interrupted":
+            # Rounded to the microseconds that scoring compares: 9.6 - 0.25 must not be 9.349999999999998.
+            start_s, end_s = round(max(0.0, end_s - EXCLUSION_S), 6), round(end_s + EXCLUSION_S, 6)
+        found.append((track, role, kind, start_s, end_s, event))
+    return found
+
+
+def _turn_onsets(events: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """When each speaker's turns begin, ascending."""
+    onsets: dict[str, list[float]] = {}
+    for event in events:
         if event["label"] == "TURN":
-            turn_onsets.setdefault(event["speaker"], []).append(float(event["onset"]))
-    return [_anchor(event, turn_onsets, source) for event in events]
+            onsets.setdefault(event["speaker"], []).append(float(event["onset"]))
+    return {speaker: sorted(times) for speaker, times in onsets.items()}
 
 
-def _anchor(event: Mapping[str, Any], turn_onsets: Mapping[str, Sequence[float]], source: str) -> Anchor:
-    onset, offset = float(event["onset"]), float(event["offset"])
-    if event["label"] == "VOCALIZE_NO_CLAIM":
-        return Anchor("int", "negative_spans", event["sublabel"].lower(), onset, offset, event)
-    if event["label"] == "CLAIM_FLOOR":
-        if event["resolved_as"] == "INTERRUPTION":
-            return Anchor("int", "positives", "interruption", onset, onset, event)
-        return Anchor("int", "excluded_spans", "failed_claim", onset, offset, event)
-    outcome = event["floor_outcome"]
-    if outcome == "yield":
-        return Anchor("eot", "positives", "yield", offset, offset, event)
-    if outcome == "interrupted":
-        # Rounded to the microseconds that scoring compares: 9.6 - 0.25 must not be 9.349999999999998.
-        start, end = round(max(0.0, offset - EXCLUSION_S), 6), round(offset + EXCLUSION_S, 6)
-        return Anchor("eot", "excluded_spans", "interrupted", start, end, event)
-    resumes = [other for other in turn_onsets[event["speaker"]] if other >= offset and other > onset]
-    if not resumes:
+def _resume_s(hold: Mapping[str, Any], turn_onsets: Sequence[float], source: str) -> float:
+    """When the speaker of a hold goes on: the onset of their next TURN, which is not the hold itself."""
+    onset_s, offset_s = hold["onset"], hold["offset"]
+    later = bisect_left(turn_onsets, offset_s) if offset_s > onset_s else bisect_right(turn_onsets, onset_s)
+    if later == len(turn_onsets):
         raise CorpusError(
-            f"{source}: event {event['id']!r}: a hold of {event['speaker']} at {offset} s that is never resumed: "
-            "expected a later TURN of the same speaker"
+            f"{source}: event {hold['id']!r}: field 'floor_outcome': a hold of {hold['speaker']} at "
+            f"{offset_s} s that is never resumed: expected a later TURN of the same speaker"
         )
-    return Anchor("eot", "negative_spans", "hold", offset, min(resumes), event)
+    return turn_onsets[later]
 
 
 def derive_anchors(events: Iterable[Mapping[str, Any]], speakers: Iterable[str]) -> Anchors:
@@ -116,9 +133,9 @@ def derive_anchors(events: Iterable[Mapping[str, Any]], speakers: Iterable[str])
 def collect_anchors(anchors: Iterable[Anchor], speakers: Iterable[str]) -> Anchors:
     """Gather anchors by speaker and track, each list ascending."""
     collected = {speaker: {track: _empty_track() for track in TRACKS} for speaker in speakers}
-    for anchor in anchors:
-        times = anchor.start_s if anchor.role == "positives" else [anchor.start_s, anchor.end_s]
-        collected[anchor.event["speaker"]][anchor.track][anchor.role].append(times)
+    for track, role, _, start_s, end_s, event in anchors:
+        times = start_s if role == "positives" else [start_s, end_s]
+        collected[event["speaker"]][track][role].append(times)
     for tracks in collected.values():
         for lists in tracks.values():
             for values in lists.values():
@@ -181,18 +198,17 @@ def _parse_track(lists: Any, where: str) -> Track:
     if not isinstance(lists, Mapping):
         raise CorpusError(f"{where}: expected an object with {', '.join(_LISTS)}")
     unknown = sorted(set(lists) - set(_LISTS))
-    if unknown:
+    if unknown and not set(_LISTS) <= set(lists):  # next to all three lists, it is no misspelt one
         raise CorpusError(f"{where}: field {unknown[0]!r}: expected one of {', '.join(_LISTS)}")
-    values = {name: lists.get(name) if lists.get(name) is not None else [] for name in _LISTS}
+    values = {name: [] if lists.get(name) is None else lists[name] for name in _LISTS}
     for name, value in values.items():
         if not isinstance(value, (list, tuple)):
             raise CorpusError(f"{where}: field '{name}': expected a list, got {type(value).__name__}")
-    track: Track = {
-        "positives": [_positive(v, where, f"positives[{i}]") for i, v in enumerate(values["positives"])]
+    parse = {"positives": _positive, "negative_spans": _span, "excluded_spans": _span}
+    return {
+        name: sorted(parse[name](item, where, f"{name}[{index}]") for index, item in enumerate(values[name]))
+        for name in _LISTS
     }
-    for name in _LISTS[1:]:
-        track[name] = [_span(v, where, f"{name}[{i}]") for i, v in enumerate(values[name])]
-    return {name: sorted(track[name]) for name in _LISTS}
 
 
 def _positive(value: Any, where: str, field: str) -> float:

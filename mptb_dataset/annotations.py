@@ -7,7 +7,6 @@ with the file and the field; keys that the card does not name are ignored.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +20,16 @@ EVENT_QUALIFIERS = {
     "VOCALIZE_NO_CLAIM": ("sublabel", ("BACKCHANNEL", "LAUGHTER")),
 }
 """Each event label of the card (4.1) with the field that qualifies it and that field's values."""
+
+QUALIFIER_FIELDS = {label: field for label, (field, _) in EVENT_QUALIFIERS.items()}
+
+_KINDS = frozenset((label, value) for label, (_, values) in EVENT_QUALIFIERS.items() for value in values)
+
+MAX_S = 1e9
+"""The latest time that is believed; as whole microseconds it still is an exact float."""
+
+_NO_HOLDER = (None, "", "none")
+"""What a holder may be besides a speaker: nobody holds the floor, or the conversation is over."""
 
 
 class EventLog(NamedTuple):
@@ -45,7 +54,7 @@ def load_json(data: bytes, source: str) -> Any:
         CorpusError: `data` is not UTF-8, not JSON or nested too deeply; the message gives line and column.
     """
     try:
-        return orjson.loads(data)
+        return orjson.loads(data.removeprefix(b"\xef\xbb\xbf"))  # a byte order mark, as some editors write
     except orjson.JSONDecodeError as error:
         raise CorpusError(
             f"{source}: not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
@@ -71,7 +80,7 @@ def parse_event_log(content: Any, source: str) -> EventLog:
         raise CorpusError(f"{source}: field 'speakers': expected a non-empty list of names, got {speakers!r}")
     if len(set(speakers)) != len(speakers):
         raise CorpusError(f"{source}: field 'speakers': a name stands twice in {speakers!r}")
-    if log.get("num_speakers", len(speakers)) != len(speakers):
+    if log.get("num_speakers") not in (None, len(speakers)):
         raise CorpusError(
             f"{source}: field 'num_speakers': {log['num_speakers']!r} but {len(speakers)} speakers are listed"
         )
@@ -80,7 +89,7 @@ def parse_event_log(content: Any, source: str) -> EventLog:
     if conversation_type is not None and not isinstance(conversation_type, str):
         raise CorpusError(f"{source}: field 'conversation_type': expected text, got {conversation_type!r}")
     events = log.get("events")
-    if not _is_list(events):
+    if not isinstance(events, list):
         raise CorpusError(f"{source}: field 'events': expected a list, got {type(events).__name__}")
     check_events(events, speakers, source)
     return EventLog(
@@ -99,33 +108,38 @@ def check_events(events: Iterable[Any], speakers: Sequence[str], source: str) ->
     Raises:
         CorpusError: the first record at fault, named by its position, its id and the field.
     """
-    known, holders = set(speakers), {None, *speakers}
+    events = list(events)
+    if _are_plain(events, speakers):
+        return
     seen: set[str] = set()
     for index, event in enumerate(events):
-        if not _is_plain_event(event, known, holders, seen):
-            _check_event(event, speakers, seen, f"{source}: events[{index}]")
+        _check_event(event, speakers, seen, f"{source}: events[{index}]")
         seen.add(event["id"])
 
 
-def _is_plain_event(event: Any, speakers: set[str], holders: set[str | None], seen: set[str]) -> bool:
-    """Whether a record is beyond doubt; a corpus has thousands, and nearly all of them are."""
+def _are_plain(events: Sequence[Any], speakers: Sequence[str]) -> bool:
+    """Whether all records are beyond doubt, as in nearly every log; much faster than finding a fault."""
+    known, holders, ids = set(speakers), {*speakers, *_NO_HOLDER}, set()
     try:
-        field, values = EVENT_QUALIFIERS[event["label"]]
-        return (
-            event[field] in values
-            and type(event["id"]) is str
-            and event["id"] not in seen
-            and event["speaker"] in speakers
-            and type(event["onset"]) is float
-            and type(event["offset"]) is float
-            and 0 <= event["onset"] <= event["offset"] < math.inf
-            and event.get("current_holder") in holders
-            and event.get("next_holder") in holders
-            and type(event.get("floor_transfer_time", 0.0)) is float
-            and 0 <= event.get("floor_transfer_time", 0.0) < math.inf
-        )
+        for event in events:
+            label, onset_s, offset_s = event["label"], event["onset"], event["offset"]
+            transfer_s = event.get("floor_transfer_time", 0.0)
+            ids.add(event["id"])
+            if not (
+                (label, event[QUALIFIER_FIELDS[label]]) in _KINDS
+                and event["speaker"] in known
+                and type(onset_s) is float
+                and type(offset_s) is float
+                and type(transfer_s) is float
+                and 0.0 <= onset_s <= offset_s <= MAX_S
+                and 0.0 <= transfer_s <= MAX_S
+                and event.get("current_holder") in holders
+                and event.get("next_holder") in holders
+            ):
+                return False
     except (KeyError, TypeError, AttributeError):
         return False
+    return len(ids) == len(events) and all(type(name) is str for name in ids)
 
 
 def _check_event(event: Any, speakers: Sequence[str], seen: set[str], where: str) -> None:
@@ -145,7 +159,7 @@ def _check_event(event: Any, speakers: Sequence[str], seen: set[str], where: str
     if event.get("floor_transfer_time") is not None:
         seconds(event["floor_transfer_time"], where, "floor_transfer_time")
     for name in ("current_holder", "next_holder"):
-        if event.get(name) is not None:
+        if event.get(name) not in _NO_HOLDER:
             _one_of(event, name, speakers, where)
 
 
@@ -171,22 +185,30 @@ def join_utterances(
     """
     utterances = _records(script, "utterances", "text", script_source)
     clips = _records(render, "clips", "src_index", render_source)
-    by_index = {
-        utterance.get("index", position) if isinstance(utterance, Mapping) else position: utterance
-        for position, utterance in enumerate(utterances)
-    }
+    by_index = _by_index(utterances, clips)
     known = set(speakers)
     rows = []
     for position, clip in enumerate(clips):
         try:
             row = {**by_index[clip["src_index"]], **clip}
-            plain = row["speaker"] in known and 0 <= row["start_s"] <= row["end_s"] < math.inf
+            plain = row["speaker"] in known and 0 <= row["start_s"] <= row["end_s"] <= MAX_S
         except (KeyError, TypeError):
             plain = False
         if not plain:
             row = _check_clip(clip, by_index, speakers, f"{render_source}: clips[{position}]", script_source)
         rows.append(row)
     return rows
+
+
+def _by_index(utterances: Sequence[Any], clips: Sequence[Any]) -> dict[Any, Any]:
+    """Utterances by their `index` field where that is what the clips refer to, else by position."""
+    try:
+        named = {utterance["index"]: utterance for utterance in utterances}
+        if all(clip["src_index"] in named for clip in clips):
+            return named
+    except (KeyError, TypeError):
+        pass
+    return dict(enumerate(utterances))
 
 
 def _check_clip(
@@ -197,14 +219,16 @@ def _check_clip(
     utterance = by_index.get(index) if isinstance(index, int) else None
     if not isinstance(utterance, Mapping):
         raise CorpusError(
-            f"{where}: field 'src_index': {index!r} is none of the {len(by_index)} utterances of {script_source}"
+            f"{where}: field 'src_index': {index!r} is none of the {len(by_index)} utterances "
+            f"of {script_source}"
         )
-    _one_of(clip, "speaker", speakers, where)
-    start_s = seconds(clip.get("start_s"), where, "start_s")
-    end_s = seconds(clip.get("end_s"), where, "end_s")
+    row = {**utterance, **clip}
+    _one_of(row, "speaker", speakers, where)
+    start_s = seconds(row.get("start_s"), where, "start_s")
+    end_s = seconds(row.get("end_s"), where, "end_s")
     if end_s < start_s:
         raise CorpusError(f"{where}: field 'end_s': ends at {end_s} s before its start at {start_s} s")
-    return {**utterance, **clip}
+    return row
 
 
 def seconds(value: Any, source: str, field: str) -> float:
@@ -213,9 +237,10 @@ def seconds(value: Any, source: str, field: str) -> float:
     Raises:
         CorpusError: anything else.
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MAX_S:
         return float(value)
-    raise CorpusError(f"{source}: field '{field}': expected a time in seconds (finite, >= 0), got {value!r}")
+    shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}..."
+    raise CorpusError(f"{source}: field '{field}': expected a time in seconds (finite, >= 0), got {shown}")
 
 
 def _records(content: Any, name: str, known_field: str, source: str) -> Sequence[Any]:
@@ -240,7 +265,9 @@ def _text(record: Mapping[str, Any], field: str, source: str) -> str:
 
 def _one_of(record: Mapping[str, Any], field: str, values: Sequence[str], where: str) -> None:
     if record.get(field) not in tuple(values):
-        raise CorpusError(f"{where}: field '{field}': {record.get(field)!r} is not one of {', '.join(values)}")
+        raise CorpusError(
+            f"{where}: field '{field}': {record.get(field)!r} is not one of {', '.join(values)}"
+        )
 
 
 def _mapping(value: Any, source: str, what: str) -> Mapping[str, Any]:

@@ -1,51 +1,40 @@
 """A MultiPartyTurnBench tree, local or on the Hub: its splits, its files, one conversation at a time.
 
-The layout is that of the card, section 2. A split's `manifest.jsonl` names every file of a conversation
-by a path relative to the root; where a split has no manifest it is rebuilt from the folder layout.
-Nothing here reads audio.
+The layout is that of the card, section 2. What a split's `manifest.jsonl` does not name, or all of it where
+there is none, is found in the folder layout. Nothing here reads audio.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import Any
 
 from .anchors import Anchor, Anchors, collect_anchors, event_anchors, parse_anchors
-from .annotations import join_utterances, load_json, parse_event_log
+from .annotations import EventLog, join_utterances, load_json, parse_event_log
 from .errors import CorpusError
+from .manifest import ANNOTATIONS, Entry, parse_manifest, safe_path
 
 SPLITS = ("dev", "test")
-
-_ANNOTATIONS = {"events": "events", "anchors": "anchors", "script": "scripts", "render": "render"}
-"""Each annotation of a conversation with the folder below `<split>/annotations/` that holds it."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A conversation's line of the manifest: root-relative paths, `None` for a file that is not there."""
-
-    conversation_id: str
-    split: str
-    events: str
-    anchors: str | None
-    script: str | None
-    render: str | None
-    audio_noisy: Mapping[str, str]
-    audio_clean: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Conversation:
     """A conversation's checked annotations; times are seconds on its own clock.
 
-    `anchors` are the shipped ones where the corpus has them, else those derived from the log;
-    `log_anchors` are always the log's, each with its event.
+    Attributes:
+        entry: its files.
+        conversation_id: its name, unique in the split.
+        conversation_type: one of the card's six types, None where the log has none.
+        speakers: in the log's order.
+        duration_s: the length of every channel.
+        metadata: the log's free-form part.
+        events: the log's records.
+        log_anchors: the anchors that the log gives, each with its event.
+        anchors: the shipped anchors where the corpus has them, else those of the log.
+        as_logged: whether `anchors` are exactly those of the log.
     """
 
     entry: Entry
@@ -54,9 +43,10 @@ class Conversation:
     speakers: tuple[str, ...]
     duration_s: float
     metadata: Mapping[str, Any]
-    events: list[Mapping[str, Any]]
+    events: Sequence[Mapping[str, Any]]
     log_anchors: list[Anchor]
     anchors: Anchors
+    as_logged: bool
 
     def audio(self, scene: str) -> Mapping[str, str]:
         """Root-relative path of each speaker's channel in the `noisy` or `clean` scene.
@@ -124,7 +114,7 @@ class Corpus:
         try:
             if self._hub:
                 return self._hub.cat_file(self.url(path))
-            with open(self.url(path), "rb") as file:
+            with open(self.url(path), "rb", buffering=0) as file:
                 return file.read()
         except OSError as error:
             raise CorpusError(f"{path}: cannot be read: {error.strerror or error}") from None
@@ -146,12 +136,11 @@ class Corpus:
         if split not in self.splits:
             raise CorpusError(f"{self.root}: no split {split!r}: expected one of {', '.join(self.splits)}")
         manifest = f"{split}/manifest.jsonl"
-        if not self.exists(manifest):
-            return [self._entry_from_layout(split, name) for name in self._list(f"{split}/annotations/events")]
-        entries = parse_manifest(self.read(manifest), split)
-        if not all(entry.events and entry.anchors and entry.script and entry.render for entry in entries):
-            entries = tuple(self._complete(entry) for entry in entries)
-        return list(entries)
+        if self.exists(manifest):
+            entries = parse_manifest(self.read(manifest), split)
+        else:
+            entries = tuple(Entry(name, split) for name in self._names(f"{split}/annotations/events"))
+        return [entry if all(vars(entry).values()) else self._complete(entry) for entry in entries]
 
     def conversation(self, entry: Entry) -> Conversation:
         """Read and check one conversation's event log and anchors.
@@ -159,16 +148,16 @@ class Corpus:
         Raises:
             CorpusError: a file is missing or cannot be understood.
         """
-        log = parse_event_log(self.read_json(entry.events), entry.events)
+        log = self._log(entry)
         if log.conversation_id != entry.conversation_id:
             raise CorpusError(
                 f"{entry.events}: field 'conversation_id': {log.conversation_id!r}, "
                 f"expected {entry.conversation_id!r} as in the manifest"
             )
         log_anchors = event_anchors(log.events, source=entry.events)
-        anchors = collect_anchors(log_anchors, log.speakers)
-        if entry.anchors is not None:
-            anchors = _shipped_anchors(self.read_json(entry.anchors), entry.anchors, anchors)
+        anchors = derived = collect_anchors(log_anchors, log.speakers)
+        if entry.anchors:
+            anchors = _shipped_anchors(self.read_json(entry.anchors), entry.anchors, derived)
         return Conversation(
             entry=entry,
             conversation_id=log.conversation_id,
@@ -179,6 +168,7 @@ class Corpus:
             events=log.events,
             log_anchors=log_anchors,
             anchors=anchors,
+            as_logged=anchors is derived,
         )
 
     def utterances(self, conversation: Conversation) -> tuple[list[dict[str, Any]], Any]:
@@ -192,7 +182,7 @@ class Corpus:
         entry = conversation.entry
         render = self.read_json(entry.render) if entry.render else None
         noise = render.get("noise") if isinstance(render, Mapping) else None
-        if entry.script is None or entry.render is None:
+        if not entry.script or not entry.render:
             return [], noise
         rows = join_utterances(
             self.read_json(entry.script),
@@ -214,141 +204,55 @@ class Corpus:
             return None
         content = self.read_json("metadata/split.json")
         ids = content.get(split) if isinstance(content, Mapping) else None
-        return [str(name) for name in ids] if isinstance(ids, list) else None
+        return ids if isinstance(ids, list) and all(isinstance(name, str) for name in ids) else None
 
     def _has_split(self, split: str) -> bool:
         return self.exists(f"{split}/manifest.jsonl") or self.exists(f"{split}/annotations/events")
 
-    def _list(self, folder: str) -> list[str]:
+    def _names(self, folder: str) -> list[str]:
         """The sorted stems of a folder's JSON files."""
         if self._hub:
-            names = [PurePosixPath(path).name for path in self._hub.ls(self.url(folder), detail=False)]
+            files = [posixpath.basename(str(path)) for path in self._hub.ls(self.url(folder), detail=False)]
         else:
-            names = os.listdir(self.url(folder))
-        return sorted(name[: -len(".json")] for name in names if name.endswith(".json"))
+            files = os.listdir(self.url(folder))
+        names = sorted(name.removesuffix(".json") for name in files if name.endswith(".json"))
+        if not names:
+            raise CorpusError(f"{folder}: expected an event log per conversation, found none")
+        return names
 
-    def _entry_from_layout(self, split: str, conversation_id: str) -> Entry:
-        events = f"{split}/annotations/events/{conversation_id}.json"
-        speakers = parse_event_log(self.read_json(events), events).speakers
-        scenes = {
-            scene: {name: f"{split}/audio/{scene}/{conversation_id}_{name}.flac" for name in speakers}
-            for scene in ("noisy", "clean")
-        }
-        return Entry(
-            conversation_id=conversation_id,
-            split=split,
-            **{name: self._layout_path(split, conversation_id, name) for name in _ANNOTATIONS},  # type: ignore[arg-type]
-            audio_noisy=scenes["noisy"],
-            audio_clean=scenes["clean"],
-        )
-
-    def _complete(self, entry: Entry) -> Entry:
-        """An entry with the layout's files in place of those that its line leaves out."""
-        found = {
-            name: getattr(entry, name) or self._layout_path(entry.split, entry.conversation_id, name)
-            for name in _ANNOTATIONS
-        }
-        if found["events"] is None:
+    def _log(self, entry: Entry) -> EventLog:
+        if not entry.events:
             raise CorpusError(
                 f"{entry.split}/manifest.jsonl: {entry.conversation_id}: field 'events': "
                 "expected the path of the event log"
             )
-        return replace(entry, **found)
+        return parse_event_log(self.read_json(entry.events), entry.events)
 
-    def _layout_path(self, split: str, conversation_id: str, annotation: str) -> str | None:
-        path = f"{split}/annotations/{_ANNOTATIONS[annotation]}/{conversation_id}.json"
-        return path if self.exists(path) else None
-
-
-@lru_cache(maxsize=4)  # naming a table's cache and building it read the same manifest
-def parse_manifest(data: bytes, split: str) -> tuple[Entry, ...]:
-    """Understand a split's `manifest.jsonl`; annotations that a line does not name are None.
-
-    Raises:
-        CorpusError: a line that cannot be understood, or a conversation that stands twice.
-    """
-    entries: dict[str, Entry] = {}
-    for number, line in enumerate(data.splitlines(), start=1):
-        where = f"{split}/manifest.jsonl, line {number}"
-        if line.strip():
-            entry = _entry(line, split, where)
-            if entry.conversation_id in entries:
-                raise CorpusError(
-                    f"{where}: field 'conversation_id': {entry.conversation_id!r} stands on an earlier line too"
-                )
-            entries[entry.conversation_id] = entry
-    return tuple(entries.values())
-
-
-def _entry(line: bytes, split: str, where: str) -> Entry:
-    record = load_json(line, where)
-    if not isinstance(record, Mapping):
-        raise CorpusError(f"{where}: expected a JSON object, got {type(record).__name__}")
-    conversation_id = record.get("conversation_id")
-    if not isinstance(conversation_id, str) or not conversation_id:
-        raise CorpusError(f"{where}: field 'conversation_id': expected a text, got {conversation_id!r}")
-    paths = {name: record.get(name, record.get(folder)) for name, folder in _ANNOTATIONS.items()}
-    return Entry(
-        conversation_id=conversation_id,
-        split=split,
-        **{name: None if path is None else safe_path(path, where, name) for name, path in paths.items()},  # type: ignore[arg-type]
-        audio_noisy=_audio_paths(record, "audio_noisy", where),
-        audio_clean=_audio_paths(record, "audio_clean", where),
-    )
-
-
-_PLAIN_PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
-
-
-def safe_path(path: Any, where: str, field: str) -> str:
-    """A path of the corpus that stays below its root, normalised, with forward slashes.
-
-    Raises:
-        CorpusError: not a text, absolute, with a URL scheme, or leading out of the root.
-    """
-    if not isinstance(path, str) or not path:
-        raise CorpusError(f"{where}: field '{field}': expected a path, got {path!r}")
-    if _PLAIN_PATH.fullmatch(path):
-        return path
-    plain = path.replace("\\", "/")
-    normal = posixpath.normpath(plain)
-    if plain.startswith("/") or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", plain) or normal.split("/")[0] == "..":
-        raise CorpusError(
-            f"{where}: field '{field}': {path!r} leaves the corpus: expected a path relative to its root"
-        )
-    return normal
-
-
-def check_files(paths: list[str]) -> list[os.stat_result]:
-    """Stat local files.
-
-    Raises:
-        CorpusError: a file is missing or has no content.
-    """
-    found = []
-    for path in paths:
-        try:
-            found.append(os.stat(path))
-        except OSError as error:
-            raise CorpusError(f"{path}: {error.strerror or error}: expected a FLAC file") from None
-        if found[-1].st_size == 0:
-            raise CorpusError(f"{path}: the file is empty: expected a FLAC file")
-    return found
-
-
-def _audio_paths(record: Mapping[str, Any], field: str, where: str) -> dict[str, str]:
-    value = record.get(field)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise CorpusError(f"{where}: field '{field}': expected an object speaker -> path, got {value!r}")
-    return {speaker: safe_path(path, where, f"{field}.{speaker}") for speaker, path in value.items()}
+    def _complete(self, entry: Entry) -> Entry:
+        """An entry with the layout's files in place of those that the manifest does not name."""
+        where = f"{entry.split}/manifest.jsonl: {entry.conversation_id}"
+        for field, folder in ANNOTATIONS.items():
+            path = f"{entry.split}/annotations/{folder}/{entry.conversation_id}.json"
+            if not getattr(entry, field) and self.exists(safe_path(path, where, field)):
+                entry = replace(entry, **{field: path})  # type: ignore[arg-type]
+        for scene in ("noisy", "clean"):
+            start = f"{entry.split}/audio/{scene}/{entry.conversation_id}"
+            if not getattr(entry, f"audio_{scene}") and self.exists(posixpath.dirname(start)):
+                paths = {
+                    speaker: safe_path(f"{start}_{speaker}.flac", where, f"audio_{scene}")
+                    for speaker in self._log(entry).speakers
+                }
+                entry = replace(entry, **{f"audio_{scene}": paths})  # type: ignore[arg-type]
+        return entry
 
 
 def _shipped_anchors(content: Any, source: str, derived: Anchors) -> Anchors:
-    """The anchors file's content for the log's speakers, in their order."""
-    as_shipped = {s: {track.upper(): lists for track, lists in tracks.items()} for s, tracks in derived.items()}
-    if isinstance(content, Mapping) and content.get("anchors") == as_shipped:
+    """The anchors file's content for the log's speakers, in their order; `derived` itself if the same."""
+    in_capitals = {
+        speaker: {track.upper(): lists for track, lists in tracks.items()}
+        for speaker, tracks in derived.items()
+    }
+    if isinstance(content, Mapping) and content.get("anchors") == in_capitals:
         return derived
     shipped = parse_anchors(content, source)
     unknown = [speaker for speaker in shipped if speaker not in derived]
@@ -356,9 +260,7 @@ def _shipped_anchors(content: Any, source: str, derived: Anchors) -> Anchors:
         raise CorpusError(
             f"{source}: speaker {unknown[0]!r} is not in the event log: expected one of {', '.join(derived)}"
         )
-    anchors = {}
     for speaker, tracks in derived.items():
-        if speaker not in shipped and any(values for lists in tracks.values() for values in lists.values()):
-            raise CorpusError(f"{source}: {speaker}: no anchors, but the event log has events of this speaker")
-        anchors[speaker] = shipped.get(speaker, tracks)
-    return anchors
+        if speaker not in shipped and any(times for lists in tracks.values() for times in lists.values()):
+            raise CorpusError(f"{source}: {speaker}: no anchors, but the event log has some for this speaker")
+    return {speaker: shipped.get(speaker, tracks) for speaker, tracks in derived.items()}

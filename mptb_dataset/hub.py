@@ -24,8 +24,8 @@ from huggingface_hub.errors import (
 
 from .corpus import SPLITS as MPTB_SPLITS
 from .errors import CorpusError
-from .mptb_dataset import annotations_read
 from .schemas import MPTB_CONFIGS, SCENES, TURN_END_CONFIGS, audio_columns
+from .stamp import annotations_read
 from .turn_end import SPLITS as TURN_END_SPLITS
 
 REPOSITORIES = dict.fromkeys(MPTB_CONFIGS, "puneetUMD/MultiPartyTurnBench") | dict.fromkeys(

@@ -16,8 +16,9 @@ from .corpus import SPLITS as MPTB_SPLITS
 from .corpus import Corpus
 from .errors import CorpusError
 from .hub import REPOSITORIES, locate
-from .mptb_dataset import MPTB, code_hash
+from .mptb_dataset import MPTB, TABLE_ROWS
 from .schemas import MPTB_CONFIGS, SCENES
+from .stamp import code_hash
 from .turn_end import SPLITS as TURN_END_SPLITS
 
 Loaded = datasets.Dataset | datasets.DatasetDict | datasets.IterableDataset | datasets.IterableDatasetDict
@@ -105,6 +106,7 @@ def load_dataset(
         cache_dir=cache_dir,
         dataset_name="mptb",
         hash=code_hash(),
+        writer_batch_size=TABLE_ROWS if name in MPTB_CONFIGS else None,
         splits=splits,
         audio=audio,
         delay_s=delay_s,

@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from hashlib import blake2b
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
 import datasets
 import pyarrow as pa
 
-from .corpus import Corpus, Entry, check_files
+from .corpus import Corpus
 from .errors import CorpusError
+from .manifest import Entry
 from .schemas import (
     MPTB_CONFIGS,
     SCENES,
@@ -27,14 +26,18 @@ from .schemas import (
     audio_columns,
     mptb_features,
 )
-from .tables import channel_rows, conversation_rows, decision_point_rows
+from .stamp import code_hash, mptb_stamp, turn_end_stamp
+from .tables import build_table
 from .turn_end import Shard, TurnEndFiles, read_shards
 
 MAX_SHARD_CONVERSATIONS = 4
 """Conversations of a shard: few enough that the workers of a DataLoader get even shares."""
 
-TABLE_ROWS = 2000
-"""Rows that are handed to `datasets` at once; they hold text and paths, a kilobyte or two each."""
+TABLE_CONVERSATIONS = 64
+"""Conversations that are handed to `datasets` at once; their rows hold text and paths only."""
+
+TABLE_ROWS = 1000
+"""Rows of MPTB tables that are written in one piece; many small pieces are slow to write and to read."""
 
 
 @dataclass
@@ -89,20 +92,26 @@ class MPTB(datasets.ArrowBasedBuilder):
 
     BUILDER_CONFIG_CLASS = MPTBConfig
     BUILDER_CONFIGS = [MPTBConfig(name=name) for name in MPTB_CONFIGS + TURN_END_CONFIGS]  # noqa: RUF012
+    DEFAULT_CONFIG_NAME = MPTB_CONFIGS[0]
     DEFAULT_WRITER_BATCH_SIZE = 32
 
     def _info(self) -> datasets.DatasetInfo:
         config = self.config
         if config.name in TURN_END_CONFIGS:
             files = _turn_end_files(config, self.token)
-            columns = _turn_end_columns(config, files)
-            return datasets.DatasetInfo(features=files.features(_splits(config, files.splits)[0], columns))
-        features = mptb_features(config.name, config.audio)
+            features = files.features(_splits(config, files.splits))
+            if config.audio == "none":
+                features.pop("audio", None)
+        else:
+            features = mptb_features(config.name, config.audio)
         unknown = [name for name in config.columns or () if name not in features]
         if unknown:
             raise ValueError(f"columns: {unknown[0]!r}: expected some of {', '.join(features)}")
-        kept = {name: kind for name, kind in features.items() if config.columns is None or name in config.columns}
-        return datasets.DatasetInfo(features=datasets.Features(kept))
+        if config.columns is not None:
+            features = datasets.Features(
+                {name: features[name] for name in features if name in config.columns}
+            )
+        return datasets.DatasetInfo(features=features)
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         config = self.config
@@ -113,9 +122,7 @@ class MPTB(datasets.ArrowBasedBuilder):
         else:
             corpus = Corpus(config.data_dir, token=self.token)
             shards = {split: _group(corpus.entries(split)) for split in _splits(config, corpus.splits)}
-        return [
-            datasets.SplitGenerator(name=split, gen_kwargs={"shards": shards[split]}) for split in shards
-        ]
+        return [datasets.SplitGenerator(name=split, gen_kwargs={"shards": shards[split]}) for split in shards]
 
     def _generate_tables(self, shards: list[Any]) -> Iterator[tuple[Any, pa.Table]]:
         if self.config.name in TURN_END_CONFIGS:
@@ -129,51 +136,25 @@ class MPTB(datasets.ArrowBasedBuilder):
         yield from read_shards(files, shards, self.info.features)
 
     def _mptb_tables(self, shards: list[tuple[Entry, ...]]) -> Iterator[pa.Table]:
-        corpus = Corpus(self.config.data_dir, token=self.token)
-        schema = self.info.features.arrow_schema
-        rows: list[dict[str, Any]] = []
-        for shard, entries in enumerate(shards, start=1):
-            for entry in entries:
-                rows += self._rows(corpus, entry)
-            # A writer is as slow for one row as for hundreds; a reader on the network should not wait for them.
-            if rows and (corpus.is_remote or len(rows) >= TABLE_ROWS or shard == len(shards)):
-                try:
-                    yield pa.Table.from_pylist(rows, schema=schema)
-                except (pa.ArrowException, TypeError) as error:
-                    raise CorpusError(
-                        f"{entries[0].events} to {entries[-1].events}: a field of the wrong type: {error}"
-                    ) from None
-                rows = []
-
-    def _rows(self, corpus: Corpus, entry: Entry) -> list[dict[str, Any]]:
         config = self.config
-        conversation = corpus.conversation(entry)
-        audio = _audio(config)
-        if config.name == "conversations":
-            return conversation_rows(corpus, conversation, audio=audio)
-        if config.name == "channels":
-            return channel_rows(corpus, conversation, audio=audio)
-        return decision_point_rows(
-            corpus,
-            conversation,
-            audio=audio,
-            delay_s=config.delay_s,
-            include_excluded=config.include_excluded,
-        )
-
-
-@cache
-def code_hash() -> str:
-    """A hash of this package's source, so that another release never serves this one's cache."""
-    digest = blake2b(digest_size=16)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def annotations_read(config: str) -> tuple[str, ...]:
-    """The fields of a manifest entry whose files a table is made from."""
-    return ("events", "anchors", "script", "render") if config == "conversations" else ("events", "anchors")
+        corpus = Corpus(config.data_dir, token=self.token)
+        schema = self.info.features.arrow_schema
+        entries = iter([entry for shard in shards for entry in shard])
+        # A writer is as slow for one row as for hundreds; a reader on the network should not wait for them.
+        size = 1 if corpus.is_remote else TABLE_CONVERSATIONS
+        while some := list(islice(entries, size)):
+            table = build_table(
+                config.name,
+                corpus,
+                some,
+                schema,
+                audio=_audio(config),
+                delay_s=config.delay_s,
+                include_excluded=config.include_excluded,
+            )
+            # A Parquet writer puts the audio of a whole table into one Arrow array, which ends at 2 GB.
+            rows = self.DEFAULT_WRITER_BATCH_SIZE if self._file_format == "parquet" else max(1, len(table))
+            yield from (table.slice(start, rows) for start in range(0, len(table), rows))
 
 
 def _audio(config: MPTBConfig) -> str:
@@ -186,7 +167,8 @@ def _splits(config: MPTBConfig, available: tuple[str, ...]) -> tuple[str, ...]:
     for split in config.splits or ():
         if split not in available:
             raise CorpusError(
-                f"{config.data_dir}: no split {split!r} of {config.name}: expected one of {', '.join(available)}"
+                f"{config.data_dir}: no split {split!r} of {config.name}: "
+                f"expected one of {', '.join(available)}"
             )
     return config.splits or available
 
@@ -200,37 +182,12 @@ def _turn_end_files(config: MPTBConfig, token: str | bool | None) -> TurnEndFile
     return TurnEndFiles(config.data_dir, config.name, token=token)
 
 
-def _turn_end_columns(config: MPTBConfig, files: TurnEndFiles) -> list[str] | None:
-    if config.audio != "none":
-        return None if config.columns is None else list(config.columns)
-    features = files.features(_splits(config, files.splits)[0])
-    return [name for name in config.columns or features if name != "audio"]
-
-
 def _stamp(config: MPTBConfig) -> str:
-    """A hash of this package and of all that a table is made from; on the Hub, `data_dir` names a commit.
-
-    Annotations count by their content. Audio counts by size and time: rows only refer to it, but what
-    users derive from a row must not outlive a changed file.
-    """
-    digest = blake2b(code_hash().encode(), digest_size=16)
+    """A hash of this package and of what the table is made from; on the Hub, `data_dir` names a commit."""
     if str(config.data_dir).startswith("hf://"):
-        return digest.hexdigest()
+        return code_hash()
     if config.name in TURN_END_CONFIGS:
         files = _turn_end_files(config, None)
-        for split in _splits(config, files.splits):
-            digest.update(repr(files.stamp(split)).encode())
-        return digest.hexdigest()
+        return turn_end_stamp(files, _splits(config, files.splits))
     corpus = Corpus(config.data_dir or "")
-    scenes = SCENES[_audio(config)]
-    for split in _splits(config, corpus.splits):
-        for entry in corpus.entries(split):
-            paths = [getattr(entry, name) for name in annotations_read(config.name)]
-            digest.update(repr(entry).encode())
-            for path in paths:
-                if path is not None:
-                    digest.update(corpus.read(path))
-            audio = [path for scene in scenes for path in getattr(entry, f"audio_{scene}").values()]
-            for status in check_files([corpus.url(path) for path in audio]):
-                digest.update(b"%d %d " % (status.st_size, status.st_mtime_ns))
-    return digest.hexdigest()
+    return mptb_stamp(corpus, _splits(config, corpus.splits), config.name, SCENES[_audio(config)])

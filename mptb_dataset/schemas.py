@@ -96,7 +96,7 @@ def mptb_features(config: str, audio: str) -> Features:
             {
                 **_METADATA,
                 "speaker": _TEXT,
-                **{name: channel for name in columns},
+                **dict.fromkeys(columns, channel),
                 "eot": _TRACK,
                 "int": _TRACK,
             }
@@ -117,6 +117,6 @@ def mptb_features(config: str, audio: str) -> Features:
             "next_holder": _TEXT,
             "duration_s": _SECONDS,
             **_METADATA,
-            **{name: channel for name in columns},
+            **dict.fromkeys(columns, channel),
         }
     )

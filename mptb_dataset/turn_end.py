@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -51,10 +50,10 @@ class TurnEndFiles:
             from huggingface_hub import HfFileSystem
 
             self._hub = HfFileSystem(token=token)
-        elif not os.path.isdir(self.root):
-            raise CorpusError(f"{root}: no such folder: expected a turn-end-detection tree")
         else:
-            self.root = os.path.abspath(self.root)
+            self.root = os.path.abspath(os.path.expanduser(self.root))
+            if not os.path.isdir(self.root):
+                raise CorpusError(f"{root}: no such folder: expected a turn-end-detection tree")
         self.files = self._find()
         if not self.files:
             raise CorpusError(
@@ -89,35 +88,43 @@ class TurnEndFiles:
             (path, group) for path in self.files[split] for group in range(self.open(path).num_row_groups)
         ]
 
-    def features(self, split: str, columns: Sequence[str] | None = None) -> Features:
-        """The Features of a split's first shard, audio as `datasets.Audio` at 16 kHz.
+    def features(self, splits: Sequence[str]) -> Features:
+        """The Features of some splits' shards, audio as `datasets.Audio` at 16 kHz.
 
-        Args:
-            split: the split.
-            columns: keep only these columns; None keeps all.
+        Every local shard counts, on the Hub the first one of each split. A column that some shards lack is
+        null there.
 
         Raises:
-            CorpusError: a column that the file does not have.
+            CorpusError: shards whose columns have types that do not go together.
         """
-        path = self.files[split][0]
-        schema = self.open(path).schema_arrow
-        missing = [name for name in columns or () if name not in schema.names]
-        if missing:
-            raise CorpusError(f"{path}: no column {missing[0]!r}: expected one of {', '.join(schema.names)}")
-        features = Features.from_arrow_schema(schema)
+        found = [self.files[split][:1] if self._hub else self.files[split] for split in splits]
+        paths = [path for files in found for path in files]
+        schema = self.open(paths[0]).schema_arrow
+        for path in paths[1:]:
+            try:
+                schema = pa.unify_schemas(
+                    [schema, self.open(path).schema_arrow], promote_options="permissive"
+                )
+            except pa.ArrowException as error:
+                raise CorpusError(f"{path}: expected columns as in {paths[0]}: {error}") from None
+        try:
+            features = Features.from_arrow_schema(schema)
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+        ):  # what a release of `datasets` unlike this one wrote beside it
+            features = Features.from_arrow_schema(schema.remove_metadata())
         if "audio" in features:
             features["audio"] = Audio(sampling_rate=TURN_SAMPLING_RATE_HZ)
-        return Features({name: features[name] for name in schema.names if columns is None or name in columns})
+        return features
 
-    def stamp(self, split: str) -> list[tuple[str, int, int, bytes]]:
+    def stamp(self, path: str) -> bytes:
         """What tells a changed local shard: name, size, time and the Parquet footer with its statistics."""
-        found = []
-        for path in self.files[split]:
-            status = os.stat(path)
-            with open(path, "rb") as file:
-                file.seek(max(0, status.st_size - (1 << 16)))
-                found.append((os.path.basename(path), status.st_size, status.st_mtime_ns, file.read()))
-        return found
+        status = os.stat(path)
+        with open(path, "rb") as file:
+            file.seek(max(0, status.st_size - (1 << 16)))
+            return f"{path} {status.st_size} {status.st_mtime_ns} ".encode() + file.read()
 
     def _find(self) -> dict[str, list[str]]:
         folder = f"{self.root}/{self.config}" if self._hub else os.path.join(self.root, self.config)
@@ -145,7 +152,7 @@ def read_shards(files: TurnEndFiles, shards: Sequence[Shard], features: Features
         Tables of at most `BATCH_ROWS` rows where there is audio, cast to `features`.
 
     Raises:
-        CorpusError: a shard lacks a column, or its values are of another type.
+        CorpusError: a shard cannot be read, or a column is of another type; the message names the file.
     """
     batch_rows = BATCH_ROWS if "audio" in features else 10_000
     opened: tuple[str, pq.ParquetFile] | None = None
@@ -153,30 +160,22 @@ def read_shards(files: TurnEndFiles, shards: Sequence[Shard], features: Features
         if opened is None or opened[0] != path:
             opened = (path, files.open(path))
         file = opened[1]
-        missing = [name for name in features if name not in file.schema_arrow.names]
-        if missing:
-            raise CorpusError(f"{path}: no column {missing[0]!r}, which the split's first file has")
         groups = range(file.num_row_groups) if group is None else [group]
+        columns = [name for name in features if name in file.schema_arrow.names]
         try:
             for group in groups:  # one at a time: a file on the Hub is fetched as it is read
                 for batch in file.iter_batches(
-                    batch_size=batch_rows, row_groups=[group], columns=list(features), use_threads=False
+                    batch_size=batch_rows, row_groups=[group], columns=columns, use_threads=False
                 ):
-                    yield cast(pa.Table.from_batches([batch]), features)
+                    yield _conform(pa.Table.from_batches([batch]), features)
         except (pa.ArrowException, TypeError, ValueError, OSError) as error:
-            if isinstance(error, CorpusError):
-                raise
             raise CorpusError(f"{path}: row group {group}: {error}") from None
 
 
-def cast(table: pa.Table, features: Features) -> pa.Table:
-    """A table in the order and types of `features`."""
-    return table_cast(table.select(list(features)), features.arrow_schema)
-
-
-def read_columns(files: TurnEndFiles, split: str, columns: Sequence[str]) -> dict[str, list[Any]]:
-    """Some columns of a split as Python lists, without touching the others."""
-    features = files.features(split, columns)
-    tables = list(read_shards(files, files.shards(split), features))
-    table = pa.concat_tables(tables) if tables else features.arrow_schema.empty_table()
-    return {name: table.column(name).to_pylist() for name in columns}
+def _conform(table: pa.Table, features: Features) -> pa.Table:
+    """A table in the order and types of `features`, with nulls for the columns that it lacks."""
+    schema = features.arrow_schema
+    for name in schema.names:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(len(table), schema.field(name).type))
+    return table_cast(table.select(schema.names), schema)

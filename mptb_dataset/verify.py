@@ -5,52 +5,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
-import soundfile
-
 from .anchors import TRACKS, collect_anchors
-from .corpus import Conversation, Corpus, Entry, safe_path
+from .checksums import check_checksum, read_checksums
+from .corpus import Conversation, Corpus
 from .errors import CorpusError
+from .manifest import Entry
+from .report import Progress, Report
 from .schemas import MPTB_SAMPLING_RATE_HZ, TURN_END_CONFIGS
-from .verify_turn_end import Problem, verify_turn_end
+from .sound import count_samples
+from .verify_turn_end import verify_turn_end
 
 LENGTH_TOLERANCE_S = 0.05
 """How far a channel's length may be from `duration_s`: a file ends on a sample, the log on its own grid."""
 
-CARD_TOTALS = {
+CARD_TOTALS: dict[str, dict[str, Any]] = {
     "dev": {"conversations": 48, "eot": (706, 55), "int": (86, 309)},
     "test": {"conversations": 192, "eot": (2716, 186), "int": (281, 1172)},
 }
 """The composition table of the card, section 3: conversations, then positives and negatives per track."""
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass
-class Report:
-    """What `verify` found.
-
-    Attributes:
-        problems: what is wrong, each with the file it lies in.
-        checked: how many of what was looked at, by name.
-    """
-
-    problems: list[Problem] = field(default_factory=list)
-    checked: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
-
-    def count(self, what: str, number: int = 1) -> None:
-        """Add to what was looked at."""
-        self.checked[what] = self.checked.get(what, 0) + number
 
 
 def verify(root: str | os.PathLike[str], *, progress: Progress | None = None) -> Report:
@@ -74,18 +50,14 @@ def verify(root: str | os.PathLike[str], *, progress: Progress | None = None) ->
     root = os.path.abspath(os.path.expanduser(os.fspath(root)))
     report = Report()
     if any(os.path.isdir(os.path.join(root, config)) for config in TURN_END_CONFIGS):
-        problems, checked = verify_turn_end(root, progress=progress)
-        report.problems += problems
-        report.checked.update(checked)
+        verify_turn_end(root, report, progress=progress)
         return report
     corpus = Corpus(root)
     entries = {split: _entries(corpus, split, report) for split in corpus.splits}
-    sums = _checksums(corpus, report)
+    sums = read_checksums(corpus, report)
     steps = sum(len(found) for found in entries.values()) + len(sums)
-    done = 0
-    for step in _steps(corpus, entries, sums, report):
+    for done, step in enumerate(_steps(corpus, entries, sums, report), start=1):
         step()
-        done += 1
         if progress:
             progress(done, steps)
     return report
@@ -101,14 +73,14 @@ def _steps(
         _check_totals(split, len(found), totals, report)
         _check_official(corpus, split, found, report)
     for path, digest in sums.items():
-        yield lambda path=path, digest=digest: _check_sum(corpus, path, digest, report)  # type: ignore[misc]
+        yield lambda path=path, digest=digest: check_checksum(corpus, path, digest, report)  # type: ignore[misc]
 
 
 def _entries(corpus: Corpus, split: str, report: Report) -> list[Entry]:
     try:
         return corpus.entries(split)
     except CorpusError as error:
-        report.problems.append(Problem(f"{split}/manifest.jsonl", str(error)))
+        report.add(f"{split}/manifest.jsonl", str(error))
         return []
 
 
@@ -118,7 +90,7 @@ def _check_conversation(corpus: Corpus, entry: Entry, totals: dict[str, list[int
         conversation = corpus.conversation(entry)
         corpus.utterances(conversation)
     except CorpusError as error:
-        report.problems.append(Problem(entry.events, str(error)))
+        report.add(entry.events or f"{entry.split}/manifest.jsonl", str(error))
         return
     for tracks in conversation.anchors.values():
         for track, lists in tracks.items():
@@ -133,17 +105,15 @@ def _check_log(conversation: Conversation, report: Report) -> None:
     report.count("events", len(conversation.events))
     for event in conversation.events:
         if event["offset"] > conversation.duration_s + LENGTH_TOLERANCE_S:
-            report.problems.append(
-                Problem(
-                    conversation.entry.events,
-                    f"event {event['id']!r}: field 'offset': {event['offset']} s is past the conversation's end "
-                    f"at {conversation.duration_s} s",
-                )
+            report.add(
+                conversation.entry.events,
+                f"event {event['id']!r}: field 'offset': {event['offset']} s is past the conversation's end "
+                f"at {conversation.duration_s} s",
             )
 
 
 def _check_anchors(conversation: Conversation, report: Report) -> None:
-    if conversation.entry.anchors is None:
+    if not conversation.entry.anchors:
         return
     derived = collect_anchors(conversation.log_anchors, conversation.speakers)
     for speaker in conversation.speakers:
@@ -152,12 +122,9 @@ def _check_anchors(conversation: Conversation, report: Report) -> None:
                 report.count("anchor lists")
                 found = conversation.anchors[speaker][track][name]
                 if _microseconds(found) != _microseconds(expected):
-                    report.problems.append(
-                        Problem(
-                            conversation.entry.anchors,
-                            f"{speaker}, track {track.upper()}, {name}: {found}, "
-                            f"but the event log gives {expected}",
-                        )
+                    where = f"{speaker}, track {track.upper()}, {name}"
+                    report.add(
+                        conversation.entry.anchors, f"{where}: {found}, but the event log gives {expected}"
                     )
 
 
@@ -166,6 +133,7 @@ def _microseconds(times: list[Any]) -> list[Any]:
 
 
 def _check_channels(corpus: Corpus, conversation: Conversation, report: Report) -> None:
+    manifest = f"{conversation.entry.split}/manifest.jsonl"
     lengths: dict[str, int] = {}
     for scene in ("noisy", "clean"):
         if scene == "clean" and not conversation.entry.audio_clean:
@@ -173,52 +141,29 @@ def _check_channels(corpus: Corpus, conversation: Conversation, report: Report) 
         try:
             paths = conversation.audio(scene)
         except CorpusError as error:
-            report.problems.append(Problem(f"{conversation.entry.split}/manifest.jsonl", str(error)))
+            report.add(manifest, str(error))
             continue
         for path in paths.values():
             report.count("channels")
-            found = _check_audio(corpus.url(path), path)
-            if isinstance(found, Problem):
-                report.problems.append(found)
+            if not os.path.isfile(corpus.url(path)):
+                report.add(path, f"the file is missing: {manifest} names it as 'audio_{scene}'")
+                continue
+            found = count_samples(corpus.url(path), sampling_rate_hz=MPTB_SAMPLING_RATE_HZ)
+            if isinstance(found, str):
+                report.add(path, found)
             else:
                 lengths[path] = found
     if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{path}: {frames}" for path, frames in lengths.items())
-        report.problems.append(
-            Problem(conversation.entry.events, f"channels of unequal length, in samples: {listed}")
-        )
-    for path, frames in lengths.items():
-        length_s = frames / MPTB_SAMPLING_RATE_HZ
+        listed = ", ".join(f"{path}: {samples}" for path, samples in lengths.items())
+        report.add(conversation.entry.events, f"channels of unequal length, in samples: {listed}")
+    for path, samples in lengths.items():
+        length_s = samples / MPTB_SAMPLING_RATE_HZ
         if abs(length_s - conversation.duration_s) > LENGTH_TOLERANCE_S:
-            report.problems.append(
-                Problem(
-                    path,
-                    f"{length_s:.3f} s long, but field 'duration_s' of {conversation.entry.events} is "
-                    f"{conversation.duration_s}",
-                )
+            report.add(
+                path,
+                f"{length_s:.3f} s long, but field 'duration_s' of {conversation.entry.events} is "
+                f"{conversation.duration_s}",
             )
-
-
-def _check_audio(path: str, name: str) -> int | Problem:
-    """The number of samples, or what is wrong; decodes all, as only that shows a file cut short."""
-    if not os.path.isfile(path):
-        return Problem(name, "the file is missing")
-    try:
-        with soundfile.SoundFile(path) as file:
-            if file.samplerate != MPTB_SAMPLING_RATE_HZ or file.channels != 1:
-                return Problem(
-                    name,
-                    f"{file.samplerate} Hz with {file.channels} channels: expected "
-                    f"{MPTB_SAMPLING_RATE_HZ} Hz mono",
-                )
-            expected, frames = file.frames, 0
-            while block := len(file.read(1 << 18, dtype="int16")):
-                frames += block
-    except soundfile.LibsndfileError as error:
-        return Problem(name, f"expected a FLAC file that can be decoded to its end: {error}")
-    if frames != expected:
-        return Problem(name, f"cut short: {frames} samples of the {expected} that its header promises")
-    return frames
 
 
 def _check_totals(split: str, conversations: int, totals: dict[str, list[int]], report: Report) -> None:
@@ -227,80 +172,22 @@ def _check_totals(split: str, conversations: int, totals: dict[str, list[int]], 
         return
     for track in TRACKS:
         if tuple(totals[track]) != card[track]:
-            report.problems.append(
-                Problem(
-                    f"{split}/manifest.jsonl",
-                    f"{track.upper()}: {totals[track][0]} positives and {totals[track][1]} negatives, but the "
-                    f"card lists {card[track]} for the whole split",  # type: ignore[index]
-                )
+            report.add(
+                f"{split}/manifest.jsonl",
+                f"{track.upper()}: {totals[track][0]} positives and {totals[track][1]} negatives, but the "
+                f"card lists {card[track]} for the whole split",
             )
 
 
 def _check_official(corpus: Corpus, split: str, entries: list[Entry], report: Report) -> None:
+    source = "metadata/split.json"
     try:
         official = corpus.official_ids(split)
     except CorpusError as error:
-        report.problems.append(Problem("metadata/split.json", str(error)))
+        report.add(source, str(error))
         return
     if official is None:
         return
-    there = [entry.conversation_id for entry in entries]
-    for what, ids in (
-        ("listed, but not in the manifest", sorted(set(official) - set(there))),
-        ("in the manifest, but not listed", sorted(set(there) - set(official))),
-    ):
-        if ids:
-            report.problems.append(
-                Problem("metadata/split.json", f"{split}: {what}", count=len(ids), examples=tuple(ids[:3]))
-            )
-
-
-def _checksums(corpus: Corpus, report: Report) -> dict[str, str]:
-    """The expected SHA-256 by path; files of the tree that have none are a problem."""
-    if not corpus.exists("SHA256SUMS"):
-        return {}
-    sums: dict[str, str] = {}
-    text = corpus.read("SHA256SUMS").decode("utf-8", errors="replace")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        digest, _, path = line.strip().partition(" ")
-        where = f"SHA256SUMS, line {number}"
-        try:
-            if len(digest) != 64 or not path:
-                raise CorpusError(f"{where}: expected a SHA-256 and a path, got {line!r}")
-            sums[safe_path(path.lstrip(" *"), where, "path")] = digest.lower()
-        except CorpusError as error:
-            report.problems.append(Problem("SHA256SUMS", str(error)))
-    there = {
-        os.path.relpath(os.path.join(folder, name), corpus.root).replace(os.sep, "/")
-        for folder, folders, names in os.walk(corpus.root)
-        for name in names
-        if not _hidden(folders, name)
-    }
-    unlisted = sorted(there - set(sums) - {"SHA256SUMS"})
-    if unlisted:
-        report.problems.append(
-            Problem("SHA256SUMS", "files without a checksum", count=len(unlisted), examples=tuple(unlisted[:3]))
-        )
-    return sums
-
-
-def _hidden(folders: list[str], name: str) -> bool:
-    """Skip what tools leave behind, such as the download cache of the Hub."""
-    folders[:] = [folder for folder in folders if not folder.startswith(".")]
-    return name.startswith(".")
-
-
-def _check_sum(corpus: Corpus, path: str, expected: str, report: Report) -> None:
-    report.count("checksums")
-    try:
-        with open(corpus.url(path), "rb") as file:
-            digest = hashlib.sha256()
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        report.problems.append(Problem(path, f"listed in SHA256SUMS, but {error.strerror or error}"))
-        return
-    if digest.hexdigest() != expected:
-        report.problems.append(Problem(path, "its SHA-256 is not the one that SHA256SUMS lists"))
+    there = {entry.conversation_id for entry in entries}
+    report.add_all(source, f"{split}: listed, but not in the manifest", sorted(set(official) - there))
+    report.add_all(source, f"{split}: in the manifest, but not listed", sorted(there - set(official)))

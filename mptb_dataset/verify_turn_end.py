@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import soundfile
+import pyarrow as pa
+from datasets import Audio, Features, Value
 
 from .errors import CorpusError
-from .schemas import TURN_END_CONFIGS
-from .turn_end import TurnEndFiles, read_columns, read_shards
+from .report import Progress, Report
+from .schemas import TURN_END_CONFIGS, TURN_SAMPLING_RATE_HZ
+from .sound import count_samples
+from .turn_end import TurnEndFiles, read_shards
 
 KIND_LABELS = {
     "payload_cut": 0,
@@ -27,141 +29,150 @@ KIND_LABELS = {
 LENGTH_TOLERANCE_S = 0.05
 """How far `at_s` may lie past the audio, and `audio_duration_s` from it: times are rounded to 10 ms."""
 
+_TEXT, _SECONDS = Value("string"), Value("float64")
 
-@dataclass(frozen=True)
-class Problem:
-    """Something wrong in a corpus.
+_COLUMNS = {
+    "observations": {
+        "key": _TEXT,
+        "turn_key": _TEXT,
+        "at_s": _SECONDS,
+        "label": Value("int64"),
+        "kind": _TEXT,
+    },
+    "turns": {
+        "turn_key": _TEXT,
+        "audio": Audio(sampling_rate=TURN_SAMPLING_RATE_HZ, decode=False),
+        "audio_duration_s": _SECONDS,
+    },
+    "endpoints": {
+        "turn_key": _TEXT,
+        "arm": _TEXT,
+        "first_endpoint_s": _SECONDS,
+        "audio_duration_s": _SECONDS,
+        "cut_early": Value("bool"),
+    },
+}
+"""The columns that are looked at."""
 
-    Attributes:
-        file: where, relative to the root.
-        message: what, with the field and what was expected.
-        count: how many rows or files are affected.
-        examples: the first of them.
-    """
-
-    file: str
-    message: str
-    count: int = 1
-    examples: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        text = f"{self.file}: {self.message}"
-        if self.examples:
-            text += f" ({self.count} in all, first: {', '.join(self.examples)})"
-        return text
+Row = dict[str, Any]
 
 
-def verify_turn_end(
-    root: str, *, progress: Callable[[int, int], None] | None = None
-) -> tuple[list[Problem], dict[str, int]]:
+def verify_turn_end(root: str, report: Report, *, progress: Progress | None = None) -> None:
     """Check a turn-end-detection tree.
 
     Per split: keys are unique; `label` is the one of its `kind`; an observation's turn exists and holds
-    `at_s`; `audio_duration_s` is the audio's; an endpoint's turn exists and has its duration, and
-    `cut_early` says whether `first_endpoint_s < audio_duration_s` (false where nothing fired).
+    `at_s`; a turn's audio can be decoded and is as long as `audio_duration_s`; an endpoint's turn exists and
+    has its duration, and `cut_early` says whether `first_endpoint_s < audio_duration_s` (false or null where
+    nothing fired).
 
-    Returns:
-        The problems, and how many rows of each table were looked at.
+    Args:
+        root: the folder.
+        report: takes what is wrong, and how many rows of each table were looked at.
+        progress: called with the row groups done and in all.
     """
-    problems: list[Problem] = []
-    checked: dict[str, int] = {}
-    tables = {name: _files(root, name, problems) for name in TURN_END_CONFIGS}
-    splits = sorted({split for files in tables.values() if files for split in files.splits})
-    for done, split in enumerate(splits):
+    tables = {name: files for name in TURN_END_CONFIGS if (files := _files(root, name, report)) is not None}
+    splits = sorted({split for files in tables.values() for split in files.splits})
+    step = _stepper(tables, progress)
+    for split in splits:
         rows = {
-            name: _rows(files, split, problems)
-            for name, files in tables.items()
-            if files is not None and split in files.splits
+            name: _rows(files, split, step, report) for name, files in tables.items() if split in files.splits
         }
         for name, found in rows.items():
-            checked[name] = checked.get(name, 0) + len(found)
-        turns = _index(rows.get("turns", []), "turn_key", f"turns, {split}", problems)
-        if "observations" in rows:
-            _check_observations(rows["observations"], turns, "turns" in rows, split, problems)
-        if "endpoints" in rows:
-            _check_endpoints(rows["endpoints"], turns, "turns" in rows, split, problems)
-        _check_durations(rows.get("turns", []), split, problems)
-        if progress:
-            progress(done + 1, len(splits))
-    return problems, checked
+            report.count(name, len(found))
+        turns = _index(rows.get("turns", []), "turn_key", f"turns, {split}", report)
+        _check_turns(rows.get("turns", []), f"turns, {split}", report)
+        _check_labels(rows.get("observations", []), f"observations, {split}", report)
+        _check_endpoints(rows.get("endpoints", []), f"endpoints, {split}", report)
+        if "turns" in rows:
+            _join_observations(rows.get("observations", []), turns, f"observations, {split}", report)
+            _join_endpoints(rows.get("endpoints", []), turns, f"endpoints, {split}", report)
 
 
-def _files(root: str, config: str, problems: list[Problem]) -> TurnEndFiles | None:
+def _files(root: str, config: str, report: Report) -> TurnEndFiles | None:
     try:
         return TurnEndFiles(root, config)
     except CorpusError as error:
-        problems.append(Problem(config, str(error)))
+        report.add(config, str(error))
         return None
 
 
-_COLUMNS = {
-    "observations": ["key", "turn_key", "at_s", "label", "kind"],
-    "endpoints": ["turn_key", "arm", "first_endpoint_s", "audio_duration_s", "cut_early"],
-}
+def _stepper(tables: Mapping[str, TurnEndFiles], progress: Progress | None) -> Callable[[], None]:
+    """A function that counts row groups; files that cannot be opened have none."""
+    total = 0
+    for files in tables.values():
+        for split in files.splits:
+            try:
+                total += len(files.shards(split))
+            except CorpusError:
+                continue
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, total)
+
+    return step
 
 
-def _rows(files: TurnEndFiles, split: str, problems: list[Problem]) -> list[dict[str, Any]]:
+def _rows(files: TurnEndFiles, split: str, step: Callable[[], None], report: Report) -> list[Row]:
+    """The looked-at columns as rows, with the length of the audio, or what is wrong with it, in its place."""
+    where = f"{files.config}, {split}"
+    columns = _COLUMNS[files.config]
+    rows: list[Row] = []
     try:
-        if files.config == "turns":
-            return list(_turn_lengths(files, split))
-        columns = read_columns(files, split, _COLUMNS[files.config])
-        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        missing = [name for name in columns if name not in files.features([split])]
+        if missing:
+            report.add(where, f"no column {missing[0]!r}: expected {', '.join(columns)}")
+            return []
+        for shard in files.shards(split):
+            for table in read_shards(files, [shard], Features(columns)):
+                rows += _without_audio(table, os.path.dirname(shard[0]))
+            step()
     except CorpusError as error:
-        problems.append(Problem(f"{files.config}, {split}", str(error)))
-        return []
+        report.add(where, str(error))
+    return rows
 
 
-def _turn_lengths(files: TurnEndFiles, split: str) -> Iterable[dict[str, Any]]:
-    """Each turn's key and duration, with the length of its audio instead of the audio."""
-    features = files.features(split, ["turn_key", "audio", "audio_duration_s"])
-    for table in read_shards(files, files.shards(split), features):
-        for row in table.to_pylist():
-            audio = row.pop("audio") or {}
-            yield {**row, "length_s": _length_s(audio, os.path.dirname(files.files[split][0]))}
+def _without_audio(table: pa.Table, folder: str) -> Iterator[Row]:
+    for row in table.to_pylist():
+        if "audio" in row:
+            row["length_s"] = _length_s(row.pop("audio") or {}, folder)
+        yield row
 
 
 def _length_s(audio: Mapping[str, Any], folder: str) -> float | str:
-    """Seconds of audio by its header, or what is wrong with it."""
+    """Seconds of audio, or what is wrong with it."""
     data, path = audio.get("bytes"), audio.get("path")
     if not data and not path:
         return "no audio"
-    try:
-        info = soundfile.info(io.BytesIO(data) if data else os.path.join(folder, path))
-    except (soundfile.LibsndfileError, OSError) as error:
-        return str(error)
-    return info.frames / info.samplerate
+    source = io.BytesIO(data) if data else os.path.join(folder, str(path))
+    found = count_samples(source, sampling_rate_hz=TURN_SAMPLING_RATE_HZ)
+    return found if isinstance(found, str) else found / TURN_SAMPLING_RATE_HZ
 
 
-def _index(
-    rows: Iterable[dict[str, Any]], key: str, where: str, problems: list[Problem]
-) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+def _index(rows: Sequence[Row], key: str, where: str, report: Report) -> dict[str, Row]:
+    found: dict[str, Row] = {}
     twice = []
     for row in rows:
         if row[key] in found:
             twice.append(row[key])
         found[row[key]] = row
-    _add(problems, where, f"field '{key}' stands more than once", twice)
+    report.add_all(where, f"field '{key}' stands more than once", twice)
+    if None in found:
+        report.add(where, f"field '{key}' is null")
     return found
 
 
-def _check_observations(
-    rows: list[dict[str, Any]],
-    turns: Mapping[str, dict[str, Any]],
-    join: bool,
-    split: str,
-    problems: list[Problem],
-) -> None:
-    where = f"observations, {split}"
-    _index(rows, "key", where, problems)
-    _add(
-        problems,
+def _check_labels(rows: Sequence[Row], where: str, report: Report) -> None:
+    _index(rows, "key", where, report)
+    report.add_all(
         where,
         f"field 'kind': expected one of {', '.join(KIND_LABELS)}",
         [f"{row['key']} is {row['kind']!r}" for row in rows if row["kind"] not in KIND_LABELS],
     )
-    _add(
-        problems,
+    report.add_all(
         where,
         "field 'label' is not the one of its 'kind'",
         [
@@ -170,69 +181,71 @@ def _check_observations(
             if row["kind"] in KIND_LABELS and row["label"] != KIND_LABELS[row["kind"]]
         ],
     )
-    if not join:
-        return
-    orphans = [row for row in rows if row["turn_key"] not in turns]
-    _add(problems, where, "field 'turn_key': no such turn", [row["key"] for row in orphans])
-    late = []
-    for row in rows:
-        length_s = turns.get(row["turn_key"], {}).get("length_s")
-        if isinstance(length_s, float) and not 0 <= (row["at_s"] or 0.0) <= length_s + LENGTH_TOLERANCE_S:
-            late.append(f"{row['key']} at {row['at_s']} s of {length_s:.3f} s")
-    _add(problems, where, "field 'at_s' lies outside the turn's audio", late)
-    _add(problems, where, "field 'at_s' is null", [row["key"] for row in rows if row["at_s"] is None])
 
 
-def _check_durations(rows: list[dict[str, Any]], split: str, problems: list[Problem]) -> None:
-    where = f"turns, {split}"
-    _add(
-        problems,
+def _check_turns(rows: Sequence[Row], where: str, report: Report) -> None:
+    report.add_all(
         where,
-        "field 'audio': expected FLAC",
+        "field 'audio' cannot be used",
         [f"{row['turn_key']}: {row['length_s']}" for row in rows if isinstance(row["length_s"], str)],
     )
-    _add(
-        problems,
+    report.add_all(
         where,
         "field 'audio_duration_s' is not the audio's length",
         [
             f"{row['turn_key']} has {row['audio_duration_s']}, the audio {row['length_s']:.3f} s"
             for row in rows
-            if isinstance(row["length_s"], float)
-            and not abs((row["audio_duration_s"] or 0.0) - row["length_s"]) <= LENGTH_TOLERANCE_S
+            if not isinstance(row["length_s"], str) and not _near(row["audio_duration_s"], row["length_s"])
         ],
     )
 
 
-def _check_endpoints(
-    rows: list[dict[str, Any]],
-    turns: Mapping[str, dict[str, Any]],
-    join: bool,
-    split: str,
-    problems: list[Problem],
-) -> None:
-    where = f"endpoints, {split}"
-    names = [f"{row['turn_key']}, {row['arm']}" for row in rows]
-    _index([{"turn_key, arm": name} for name in names], "turn_key, arm", where, problems)
+def _check_endpoints(rows: Sequence[Row], where: str, report: Report) -> None:
+    _index([{"turn_key, arm": _name(row)} for row in rows], "turn_key, arm", where, report)
+    report.add_all(
+        where,
+        "field 'audio_duration_s' is null",
+        [_name(row) for row in rows if row["audio_duration_s"] is None],
+    )
     wrong = []
-    for row, name in zip(rows, names, strict=True):
-        fired = row["first_endpoint_s"]
-        early = fired is not None and fired < row["audio_duration_s"]
-        if row["cut_early"] != early:
-            wrong.append(f"{name}: {row['cut_early']} with {fired} s of {row['audio_duration_s']} s")
-    _add(problems, where, "field 'cut_early' is not first_endpoint_s < audio_duration_s", wrong)
-    if not join:
-        return
-    orphans = [name for row, name in zip(rows, names, strict=True) if row["turn_key"] not in turns]
-    _add(problems, where, "field 'turn_key': no such turn", orphans)
+    for row in rows:
+        fired_s, duration_s = row["first_endpoint_s"], row["audio_duration_s"]
+        early = fired_s is not None and duration_s is not None and fired_s < duration_s
+        if row["cut_early"] != early and not (row["cut_early"] is None and fired_s is None):
+            wrong.append(f"{_name(row)}: {row['cut_early']} with {fired_s} s of {duration_s} s")
+    report.add_all(where, "field 'cut_early' is not first_endpoint_s < audio_duration_s", wrong)
+
+
+def _join_observations(rows: Sequence[Row], turns: Mapping[str, Row], where: str, report: Report) -> None:
+    orphans = [row["key"] for row in rows if row["turn_key"] not in turns]
+    report.add_all(where, "field 'turn_key': no such turn", orphans)
+    late = []
+    for row in rows:
+        length_s = turns.get(row["turn_key"], {}).get("length_s", 0.0)
+        if isinstance(length_s, str) or row["turn_key"] not in turns:
+            continue
+        at_s = row["at_s"]
+        if at_s is None or not 0 <= at_s <= length_s + LENGTH_TOLERANCE_S:
+            late.append(f"{row['key']} at {at_s} s of {length_s:.3f} s")
+    report.add_all(where, "field 'at_s' lies outside the turn's audio", late)
+
+
+def _join_endpoints(rows: Sequence[Row], turns: Mapping[str, Row], where: str, report: Report) -> None:
+    orphans = [_name(row) for row in rows if row["turn_key"] not in turns]
+    report.add_all(where, "field 'turn_key': no such turn", orphans)
     differs = [
-        name
-        for row, name in zip(rows, names, strict=True)
-        if row["turn_key"] in turns and row["audio_duration_s"] != turns[row["turn_key"]]["audio_duration_s"]
+        _name(row)
+        for row in rows
+        if row["turn_key"] in turns
+        and row["audio_duration_s"] is not None
+        and not _near(row["audio_duration_s"], turns[row["turn_key"]]["audio_duration_s"])
     ]
-    _add(problems, where, "field 'audio_duration_s' is not the turn's", differs)
+    report.add_all(where, "field 'audio_duration_s' is not the turn's", differs)
 
 
-def _add(problems: list[Problem], where: str, message: str, examples: list[str]) -> None:
-    if examples:
-        problems.append(Problem(where, message, len(examples), tuple(str(e) for e in examples[:3])))
+def _name(row: Row) -> str:
+    return f"{row['turn_key']}, {row['arm']}"
+
+
+def _near(a_s: float | None, b_s: float | None) -> bool:
+    return a_s is not None and b_s is not None and abs(a_s - b_s) <= LENGTH_TOLERANCE_S
