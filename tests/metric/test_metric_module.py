@@ -352,6 +352,15 @@ def test_a_refused_batch_is_not_added(metric, predictions, references):
     assert to_json(ours.compute()) == to_json(score_floor(predictions, references))
 
 
+def test_rows_refused_by_compute_leave_those_that_were_added(metric, predictions, references):
+    ours = metric()
+    ours.add_batch(predictions=predictions[:5], references=references[:5])
+    with pytest.raises(SubmissionError):
+        ours.compute(predictions=[{**predictions[5], "eot": [-1.0]}], references=references[5:])
+    found = ours.compute(predictions=predictions[5:], references=references[5:])
+    assert to_json(found) == to_json(score_floor(predictions, references))
+
+
 def test_after_an_error_nothing_is_left_behind_and_the_metric_works(
     metric, predictions, references, tmp_path
 ):
