@@ -66,7 +66,7 @@ def draw(
             if event["speaker"] == speaker:
                 height = 0.34 if event["label"] == "TURN" else 0.2
                 span = [(event["onset"], event["offset"] - event["onset"])]
-                axes.broken_barh(span, (lane - height / 2, height), facecolors=COLOURS[kind])
+                axes.broken_barh(span, (lane - height / 2, height), facecolors=COLOURS[str(kind)])
         for track in TRACKS:
             gold = conversation.anchors[speaker][track]
             marks = classify(gold, decisions[speaker][track], protocol=protocol)

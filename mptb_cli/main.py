@@ -20,9 +20,7 @@ app = typer.Typer(
 
 Root = Annotated[str, typer.Option(help="Folder of the corpus, in the layout of its card.")]
 Protocol = Annotated[str, typer.Option(help="mptb (the card's section 5) or turnbench.")]
-By = Annotated[
-    list[str] | None, typer.Option(help="Break down by num_speakers or conversation_type; repeat.")
-]
+By = Annotated[list[str] | None, typer.Option(help="Break down by a column, such as num_speakers; repeat.")]
 Resamples = Annotated[int, typer.Option(help="Bootstrap replicates for intervals; 0 for none.")]
 
 
@@ -58,26 +56,40 @@ def verify(root: Root) -> None:
 def run(
     detector: Annotated[str, typer.Option(help="energy, another registered name, or module:object.")],
     root: Root,
-    split: Annotated[str, typer.Option(help="dev or test.")],
-    out: Annotated[Path, typer.Option(help="Score file to write (.npz).")],
+    split: Annotated[str, typer.Option(help="dev or test; train, validation or test.")],
+    out: Annotated[Path, typer.Option(help="Score file (.npz); predictions (.json) for turn-end-detection.")],
     hop_s: Annotated[float, typer.Option(help="Seconds of audio between two scores.")] = 0.08,
+    theta: Annotated[
+        float | None, typer.Option(help="turn-end-detection: hear whole turns, fire above this score.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes; one per core by default.")] = None,
 ) -> None:
-    """Let a detector hear every conversation of a split. An interrupted run goes on where it was."""
-    from .gold import read_split
-    from .render import console, progress
-    from .running import run_split
+    """Let a detector hear a split: every conversation; every prefix, or with --theta every turn.
 
-    gold = read_split(root, split)
+    An interrupted run goes on where it was.
+    """
+    from .render import console, progress
+    from .turn_end import is_turn_end, run_turn_end
+
     with progress(f"{detector} hears {split}") as report:
-        scores, timer = run_split(gold, detector, out, hop_s=hop_s, jobs=jobs, progress=report)
+        if is_turn_end(root):
+            number, timer = run_turn_end(
+                root, split, detector, out, theta=theta, hop_s=hop_s, jobs=jobs, progress=report
+            )
+            told = f"{detector}, {number} {'observations' if theta is None else 'turns'}"
+        elif theta is not None:
+            raise typer.BadParameter("--theta is for turn-end-detection; for MPTB, choose with `mptb select`")
+        else:
+            from .gold import read_split
+            from .running import run_split
+
+            gold = read_split(root, split)
+            scores, timer = run_split(gold, detector, out, hop_s=hop_s, jobs=jobs, progress=report)
+            told = (
+                f"{scores.detector}, {len(gold.conversations)} conversations, {len(gold.references)} channels"
+            )
     speed = f", {timer.real_time_factor:.4f} s of work per second heard" if timer.audio_s else ""
-    console.print(
-        f"{out}: {scores.detector} on {len(gold.conversations)} conversations, "
-        f"{len(gold.references)} channels at {scores.frame_rate:g} Hz{speed}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    console.print(f"{out}: {told}{speed}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -111,24 +123,49 @@ def select(
 @app.command()
 def score(
     root: Root,
-    split: Annotated[str, typer.Option(help="dev or test.")] = "test",
+    split: Annotated[str, typer.Option(help="The split to score.")] = "test",
     submission: Annotated[Path | None, typer.Option(help="Submission (JSON).")] = None,
     scores: Annotated[Path | None, typer.Option(help="Score file, with --thresholds.")] = None,
     thresholds: Annotated[Path | None, typer.Option(help="What `mptb select --out` wrote.")] = None,
     protocol: Annotated[
         str | None, typer.Option(help="mptb or turnbench; with --thresholds, theirs.")
     ] = None,
+    theta: Annotated[str | None, typer.Option(help="Threshold of turn-end scores, or select.")] = None,
+    budget: Annotated[float, typer.Option(help="Highest FPR allowed by --theta select.")] = 0.10,
     by: By = None,
     n_resamples: Resamples = 0,
     confidence_level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     official: Annotated[bool, typer.Option(help="Refuse a split that is not complete.")] = False,
+    write_submission: Annotated[
+        Path | None, typer.Option(help="With --scores: write the decisions as a submission.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the result here (JSON).")] = None,
 ) -> None:
-    """Score a submission, or scores at frozen thresholds."""
+    """Score a submission, scores at frozen thresholds, or predictions for turn-end-detection."""
     from .scoring import score_command
+    from .turn_end import is_turn_end
 
     if (submission is None) == (scores is None) or (scores is None) != (thresholds is None):
         raise typer.BadParameter("give either --submission FILE, or --scores FILE with --thresholds FILE")
+    if submission is not None and is_turn_end(root):
+        from mptb_metric import to_json
+
+        from .files import write_json
+        from .turn_end import score_turn_end
+
+        result = score_turn_end(
+            root,
+            split,
+            submission,
+            theta=_theta(theta),
+            budget=budget,
+            by=by or [],
+            n_resamples=n_resamples,
+            confidence_level=confidence_level,
+        )
+        if out is not None:
+            write_json(out, {"split": split, **to_json(result)})
+        return
     score_command(
         root,
         split,
@@ -140,8 +177,89 @@ def score(
         n_resamples=n_resamples,
         confidence_level=confidence_level,
         official=official,
+        submission_out=write_submission,
         out=out,
     )
+
+
+@app.command()
+def compare(
+    systems: Annotated[list[str], typer.Argument(help="Two or more files, or NAME=FILE.")],
+    root: Root,
+    split: Annotated[str, typer.Option(help="The split that the files are about.")] = "test",
+    protocol: Protocol = "mptb",
+    theta: Annotated[float | None, typer.Option(help="Threshold of turn-end scores.")] = None,
+    by: By = None,
+    stratify: Annotated[str | None, typer.Option(help="Draw units within the values of this column.")] = None,
+    n_resamples: Annotated[int, typer.Option(help="Bootstrap replicates.")] = 9999,
+    confidence_level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    out: Annotated[Path | None, typer.Option(help="Write the result here (JSON).")] = None,
+) -> None:
+    """Compare systems on the same units: figures, every pair's difference, Holm-adjusted p-values."""
+    from mptb_metric import to_json
+
+    from .comparing import compare_files, name_systems, show
+    from .files import write_json
+
+    result = compare_files(
+        root,
+        split,
+        name_systems(systems),
+        protocol=protocol,
+        theta=theta,
+        by=by or [],
+        n_resamples=n_resamples,
+        confidence_level=confidence_level,
+        stratify=stratify,
+    )
+    show(result)
+    if out is not None:
+        write_json(out, {"split": split, **to_json(result)})
+
+
+@app.command()
+def audit(
+    root: Root,
+    split: Annotated[str, typer.Option(help="dev or test.")] = "dev",
+    detector: Annotated[str | None, typer.Option(help="A registered name, or module:object.")] = None,
+    command: Annotated[
+        str | None, typer.Option(help="A program that reads {root} and writes a submission to {out}.")
+    ] = None,
+    probes: Annotated[int, typer.Option(help="Probe times.")] = 8,
+    seed: Annotated[int, typer.Option(help="Of the probe times.")] = 0,
+    tolerance: Annotated[float, typer.Option(help="Largest change of a score that passes.")] = 0.0,
+    lookahead_s: Annotated[
+        float, typer.Option(help="Audio after its decisions that a command may use.")
+    ] = 0.0,
+    conversations: Annotated[int, typer.Option(help="Most conversations to use.")] = 8,
+    out: Annotated[Path | None, typer.Option(help="Write the record here (JSON).")] = None,
+    submission: Annotated[Path | None, typer.Option(help="Put the record into this submission.")] = None,
+) -> None:
+    """Does the past change when the future does? Exit code 1 if it does."""
+    from .auditing import audit_detector, audit_program, keep_record
+
+    if (detector is None) == (command is None):
+        raise typer.BadParameter("give either --detector NAME or --command '... {root} ... {out} ...'")
+    if detector is not None:
+        record = audit_detector(
+            detector, root, split, probes=probes, seed=seed, tolerance=tolerance, most=conversations
+        )
+    elif command is not None:
+        record = audit_program(
+            command, root, split, probes=probes, seed=seed, lookahead_s=lookahead_s, most=conversations
+        )
+    keep_record(record, out=out, submission=submission)
+    if not record["ok"]:
+        raise typer.Exit(1)
+
+
+def _theta(text: str | None) -> float | str | None:
+    if text is None or text == "select":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"--theta {text}: expected a number, or select") from None
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

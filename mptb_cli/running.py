@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import soundfile
@@ -101,21 +101,14 @@ def run_split(
         CorpusError: a channel that cannot be heard.
         ValueError: an unknown detector, or one that answers wrongly.
     """
-    heard = _detector(detector, split.conversations[0])
+    heard = new_detector(detector, split.conversations[0])
     parts = out.with_name(out.name + ".parts")
-    _claim_parts(parts, {"detector": detector, "hop_s": hop_s, "split": split.name, "corpus": split.checksum})
+    made_by = {"detector": detector, "hop_s": hop_s, "split": split.name, "corpus": split.checksum}
     work = [
         Job(split.corpus.root, one, detector, hop_s, parts / f"{one.conversation_id}.npz")
         for one in split.conversations
     ]
-    timer = ReplayTimer()
-    waiting = [job for job in work if not job.part.exists()]
-    _report(progress, len(work) - len(waiting), len(work))
-    for done, spent in enumerate(_timers(waiting, jobs), start=len(work) - len(waiting) + 1):
-        timer.audio_s += spent.audio_s
-        timer.detector_s += spent.detector_s
-        timer.total_s += spent.total_s
-        _report(progress, done, len(work))
+    timer = run_parts(parts, made_by, work, _hear, workers=jobs, progress=progress)
     scores = Scores(
         detector=heard.name,
         frame_rate=1.0 / hop_s,
@@ -127,6 +120,49 @@ def run_split(
     write_scores(out, scores)
     shutil.rmtree(parts)
     return scores, timer
+
+
+class HasPart(Protocol):
+    """A piece of work that ends with a file of its own."""
+
+    @property
+    def part(self) -> Path:
+        """The file."""
+
+
+Work = TypeVar("Work", bound=HasPart)
+
+
+def run_parts(
+    parts: Path,
+    made_by: dict[str, Any],
+    work: Sequence[Work],
+    do: Callable[[Work], ReplayTimer],
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReplayTimer:
+    """Do the pieces whose part is not there yet, on several processes.
+
+    Args:
+        parts: the folder of the parts; it is emptied where it was made by anything else than `made_by`.
+        made_by: all that the parts depend on.
+        work: the pieces.
+        do: does a piece: it writes `piece.part` whole or not at all, and says where its time went. It must
+            survive a trip to another process.
+        workers: processes; None for one per core.
+        progress: called with pieces done and in all.
+    """
+    _claim_parts(parts, made_by)
+    waiting = [piece for piece in work if not piece.part.exists()]
+    timer = ReplayTimer()
+    _report(progress, len(work) - len(waiting), len(work))
+    for done, spent in enumerate(_timers(waiting, do, workers), start=len(work) - len(waiting) + 1):
+        timer.audio_s += spent.audio_s
+        timer.detector_s += spent.detector_s
+        timer.total_s += spent.total_s
+        _report(progress, done, len(work))
+    return timer
 
 
 def _claim_parts(parts: Path, made_by: dict[str, Any]) -> None:
@@ -141,14 +177,16 @@ def _claim_parts(parts: Path, made_by: dict[str, Any]) -> None:
     owner.write_text(text, encoding="utf-8")
 
 
-def _timers(waiting: list[Job], jobs: int | None) -> Any:
-    workers = min(jobs or os.cpu_count() or 1, len(waiting))
+def _timers(
+    waiting: Sequence[Work], do: Callable[[Work], ReplayTimer], workers: int | None
+) -> Iterator[ReplayTimer]:
+    workers = min(workers or os.cpu_count() or 1, len(waiting))
     if workers <= 1:
-        yield from map(_hear, waiting)
+        yield from map(do, waiting)
         return
     pool = ProcessPoolExecutor(workers)
     try:
-        for future in as_completed([pool.submit(_hear, job) for job in waiting]):
+        for future in as_completed([pool.submit(do, piece) for piece in waiting]):
             yield future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -157,7 +195,7 @@ def _timers(waiting: list[Job], jobs: int | None) -> Any:
 def _hear(job: Job) -> ReplayTimer:
     timer = ReplayTimer()
     channels = read_channels(job.root, job.conversation)
-    detector = _detector(job.detector, job.conversation)
+    detector = new_detector(job.detector, job.conversation)
     scores = replay(channels, detector, hop_s=job.hop_s, timer=timer)
     write_npz(
         job.part,
@@ -170,7 +208,7 @@ def _hear(job: Job) -> ReplayTimer:
     return timer
 
 
-def _detector(name: str, conversation: Conversation) -> Detector:
+def new_detector(name: str, conversation: Conversation) -> Detector:
     """A new detector; the oracle is the one that is told the gold."""
     options = {"anchors": conversation.anchors} if name == "oracle" else {}
     return load_detector(name, **options)

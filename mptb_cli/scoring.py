@@ -8,9 +8,11 @@ from typing import Any
 
 from mptb_dataset.corpus import Corpus
 from mptb_dataset.errors import CorpusError
-from mptb_metric import load_submission, score_floor, to_json
+from mptb_metric import score_floor, to_json, write_submission
 from mptb_metric.frozen import decide_rows, read_frozen
+from mptb_metric.submission import read_submission
 
+from .auditing import told
 from .files import write_json
 from .gold import Split, read_split
 from .render import console, percent, print_score
@@ -52,6 +54,7 @@ def score_command(
     n_resamples: int,
     confidence_level: float,
     official: bool,
+    submission_out: Path | None,
     out: Path | None,
 ) -> None:
     """Score, print a table per track, and write the result where `out` says."""
@@ -68,8 +71,12 @@ def score_command(
                 f"but {scores_path} is by {scores.detector!r}"
             )
         rows = decide_all(scores, gold, chosen)
+        if submission_out is not None:
+            write_submission(submission_out, rows, detector=scores.detector)
     elif submission is not None:
-        rows = load_submission(submission, gold.references)
+        content = read_submission(submission, gold.references)
+        rows = content.rows
+        console.print(f"{content.detector or submission.name}: {told(content.audit)}\n", highlight=False)
     protocol = protocol or (chosen or {}).get("protocol") or "mptb"
     result = score_floor(
         rows,
