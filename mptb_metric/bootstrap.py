@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .intervals import Intervals, LeaveOneOut, Settings, intervals, warn_where_undefined
 from .resampling import DistinctUnits, distinct_units, resample
-from .sums import Statistic, Sums, check_counts, columns_read
+from .sums import Statistic, Sums, read_counts
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,7 @@ def bootstrap_sums(
     columns: Sequence[int] | None = None,
 ) -> tuple[BootstrapResult, Intervals]:
     """Do the work of ``bootstrap`` without its warnings, for tables that report the reasons themselves."""
-    matrix = check_counts(counts)
-    read = columns_read(statistic, columns, matrix.shape[1])
+    matrix, statistic, read = read_counts(counts, statistic, columns)
     units = distinct_units(matrix[:, read], strata)
     measure = Sums(units, statistic, n_columns=matrix.shape[1], columns=read)
     return summarise(units, measure, settings)

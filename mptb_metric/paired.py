@@ -18,7 +18,7 @@ from .bootstrap import BootstrapResult, Measure, result_fields, unwrap
 from .intervals import Intervals, LeaveOneOut, Settings, intervals, p_values, warn_where_undefined
 from .percentiles import LatencyUnits, WeightedPercentiles, check_percentiles, rank_units
 from .resampling import DistinctUnits, distinct_units, resample
-from .sums import Statistic, Sums, check_counts, columns_read
+from .sums import Statistic, Sums, read_counts
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,11 @@ def paired_sums(
     columns: Sequence[int] | None = None,
 ) -> tuple[PairedResult, Intervals]:
     """Do the work of ``paired_bootstrap`` without its warnings."""
-    a, b = check_counts(counts_a, "counts_a"), check_counts(counts_b, "counts_b")
-    if a.shape != b.shape:
-        raise ValueError(f"counts: expected the same units and columns for both, got {a.shape} and {b.shape}")
-    read = columns_read(statistic, columns, a.shape[1])
+    shapes = np.shape(counts_a), np.shape(counts_b)
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"counts: expected the same units and columns for both, got {shapes}")
+    a, _, _ = read_counts(counts_a, statistic, columns, "counts_a")
+    b, statistic, read = read_counts(counts_b, statistic, columns, "counts_b")
     units, sign = _unordered(distinct_units(np.hstack([a[:, read], b[:, read]]), strata), len(read))
     first, second = (
         Sums(_part(units, half, len(read)), statistic, n_columns=a.shape[1], columns=read) for half in (0, 1)

@@ -135,9 +135,9 @@ def bootstrap_percentiles(
         ValueError: no units; a latency that is not a finite number (named by unit); an option out of range.
 
     Examples:
-        >>> found = bootstrap_percentiles([[0.2, 0.4], [], [0.9]], 50)
+        >>> found = bootstrap_percentiles([[0.2, 0.4], [0.3], [0.9]], 50)
         >>> found.estimate
-        0.4
+        0.35
 
     References:
         The scoring protocol, "Counts, rates, latencies" and "Resampling".

@@ -20,7 +20,7 @@ from .bootstrap import BootstrapResult, bootstrap_sums
 from .intervals import BootstrapWarning, Settings
 from .paired import PairedResult, paired_percentiles, paired_sums
 from .percentiles import LatencyUnits, percentiles_of, resample_percentiles
-from .sums import Rates, Ratio, UnitCounts
+from .sums import Ratio, UnitCounts
 
 LATENCY_PERCENTILES = (10, 50, 90)
 
@@ -58,11 +58,14 @@ class Report:
             strata: a label per unit, as in ``bootstrap``.
             where: what notes call these units (a group, say).
         """
-        statistic = Rates(tuple(ratios.values()))
         if self._settings is None:
-            return dict(zip(ratios, statistic(counts.sum(axis=0)).tolist(), strict=True))
-        result, _ = bootstrap_sums(counts, statistic, settings=self._settings, strata=strata)
-        return self._with_intervals(list(ratios), result, where)
+            return {name: float(ratio(counts.sum(axis=0))) for name, ratio in ratios.items()}
+        entries: dict[str, float] = {}
+        for name, ratio in ratios.items():
+            # One by one: an interval does not depend on what else is in the table, and each is cheap.
+            result, _ = bootstrap_sums(counts, ratio, settings=self._settings, strata=strata)
+            entries |= self._with_intervals([name], result, where)
+        return entries
 
     def latencies(
         self, name: str, latencies_s: LatencyUnits, *, strata: Strata = None, where: str = ""
@@ -108,9 +111,10 @@ class Report:
         if self._settings is None:
             first, second = self.figures(a, ratios), self.figures(b, ratios)
             return {f"{name}_difference": first[name] - second[name] for name in first}
-        statistic = Rates(tuple(ratios.values()))
-        result, _ = paired_sums(a.counts, b.counts, statistic, settings=self._settings, strata=strata)
-        entries = self._with_p_values(list(ratios), result, where)
+        entries: dict[str, float] = {}
+        for name, ratio in ratios.items():
+            result, _ = paired_sums(a.counts, b.counts, ratio, settings=self._settings, strata=strata)
+            entries |= self._with_p_values([name], result, where)
         for name in a.latencies_s:
             result, _ = paired_percentiles(
                 a.latencies_s[name],
@@ -141,28 +145,29 @@ class Report:
         }
 
     def _with_intervals(self, names: Sequence[str], result: BootstrapResult, where: str) -> dict[str, float]:
+        columns = [result.estimate, result.low, result.high, result.n_undefined]
+        estimates, lows, highs, n_undefined = (np.atleast_1d(column).tolist() for column in columns)
+        reasons = result.reason if isinstance(result.reason, tuple) else (result.reason,)
         entries = {}
         for index, name in enumerate(names):
-            entries[name] = float(result.estimate[index])
-            entries[f"{name}_low"] = float(result.low[index])
-            entries[f"{name}_high"] = float(result.high[index])
-            self._note(f"{where}{name}", result, index)
+            entries[name] = float(estimates[index])
+            entries[f"{name}_low"] = float(lows[index])
+            entries[f"{name}_high"] = float(highs[index])
+            if not math.isnan(entries[name]):
+                self._note(f"{where}{name}", n_undefined[index], reasons[index])
         return entries
 
     def _with_p_values(self, names: Sequence[str], result: PairedResult, where: str) -> dict[str, float]:
-        differences = [f"{name}_difference" for name in names]
-        entries = self._with_intervals(differences, result, where)
-        for index, name in enumerate(names):
-            entries[f"{name}_p_value"] = float(result.p_value[index])
+        entries = self._with_intervals([f"{name}_difference" for name in names], result, where)
+        for name, p_value in zip(names, np.atleast_1d(result.p_value).tolist(), strict=True):
+            entries[f"{name}_p_value"] = p_value
         return entries
 
-    def _note(self, name: str, result: BootstrapResult, index: int) -> None:
-        if math.isnan(result.estimate[index]):
-            return
-        if result.reason[index] is not None:
-            self._notes.append(f"{name}: no interval: {result.reason[index]}")
-        elif result.n_undefined[index]:
-            self._notes.append(f"{name}: {result.n_undefined[index]} undefined replicates were left out")
+    def _note(self, name: str, n_undefined: int, reason: str | None) -> None:
+        if reason is not None:
+            self._notes.append(f"{name}: no interval: {reason}")
+        elif n_undefined:
+            self._notes.append(f"{name}: {n_undefined} undefined replicates were left out")
 
 
 def interval_settings(
