@@ -113,10 +113,13 @@ def _read_floor(predictions: Any, references: Any) -> tuple[Rows, Rows]:
 
 
 def _checked_scores(row: dict[str, Any]) -> dict[str, Any]:
-    where = f"predictions: {row['conversation_id']} {row['speaker']}"
-    check_timing(row.get("frame_rate", 0), 0.0, row.get("lookahead_s") or 0.0)
-    names = [f"{track}_scores" for track in TRACKS]
-    traces = {name: score_trace(row.get(name), f"{where} {name}").tolist() for name in names}
+    traces = {}
+    try:
+        check_timing(row.get("frame_rate", 0), 0.0, row.get("lookahead_s") or 0.0)
+        for name in (f"{track}_scores" for track in TRACKS):
+            traces[name] = score_trace(row.get(name), name).tolist()
+    except ValueError as error:
+        raise ValueError(f"predictions: {row['conversation_id']} {row['speaker']}: {error}") from error
     return {**{name: value for name, value in row.items() if name not in TRACKS}, **traces}
 
 

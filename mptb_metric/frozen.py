@@ -79,18 +79,22 @@ def decide_rows(predictions: Any, frozen: Frozen) -> list[dict[str, Any]]:
     names = [f"{track}_scores" for track in TRACKS]
     ids = ("conversation_id", "speaker")
     rows = read_rows(predictions, (*ids, *names, "frame_rate"), optional=("lookahead_s",), name="predictions")
-    decided = []
-    for row in rows:
-        times: dict[str, list[float]] = {}
-        for track in TRACKS:
-            theta = frozen.theta[track]
+    return [{**{name: row[name] for name in ids}, **_decided(row, frozen)} for row in rows]
+
+
+def _decided(row: Mapping[str, Any], frozen: Frozen) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {}
+    for track in TRACKS:
+        theta = frozen.theta[track]
+        try:
             times[track] = decide(
                 row[f"{track}_scores"],
                 row["frame_rate"],
                 math.inf if theta is None else theta,
                 refractory_s=REFRACTORY_S,
                 lookahead_s=row.get("lookahead_s") or 0.0,
-                name=f"conversation {row['conversation_id']!r}, speaker {row['speaker']!r}, track {track!r}",
             ).tolist()
-        decided.append({**{name: row[name] for name in ids}, **times})
-    return decided
+        except ValueError as error:
+            where = f"predictions: {row['conversation_id']} {row['speaker']} {track}"
+            raise ValueError(f"{where}: {error}") from error
+    return times

@@ -413,6 +413,21 @@ def test_scores_are_decided_at_frozen_thresholds(metric, references):
     assert (found["eot_tp"], found["eot_latency_p50_s"], found["int_fp"]) == (3, 0.5, 0)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"frame_rate": "10"}, "predictions: c0 s0: frame_rate: expected frames per second"),
+        ({"int_scores": ["0.5"]}, "predictions: c0 s0: int_scores: expected numbers"),
+        ({"eot_scores": [0.1, math.nan]}, "predictions: c0 s0: eot_scores: frame 1: expected a finite score"),
+    ],
+)
+def test_bad_scores_are_refused_before_arrow_can_bend_them(metric, references, change, message):
+    ids = {name: references[0][name] for name in ("conversation_id", "speaker")}
+    row = {**ids, "eot_scores": [0.1], "int_scores": [0.1], "frame_rate": 10.0, **change}
+    with pytest.raises(ValueError, match=message):
+        metric().compute(predictions=[row], references=references[:1], thresholds={"eot": 0.5, "int": 0.5})
+
+
 @pytest.fixture
 def observations():
     kinds = ["word_cut", "payload_cut", "chunk_cut", "complete"]

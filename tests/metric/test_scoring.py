@@ -449,8 +449,16 @@ def test_a_thresholds_file_that_is_no_json_is_refused_by_name(corpus, tmp_path):
 def test_a_score_that_is_not_finite_is_refused_by_channel_track_and_frame(corpus):
     rows = traces(corpus)
     rows[1]["int_scores"][7] = math.nan
-    with pytest.raises(ValueError, match="conversation 'c1', speaker 's2', track 'int': frame 7"):
+    with pytest.raises(ValueError, match="predictions: c1 s2 int: scores: frame 7"):
         score_floor(rows, corpus[1], thresholds={"eot": 0.5, "int": 0.5})
+
+
+@pytest.mark.parametrize("bad", [None, 0.0, "25"])
+def test_a_bad_frame_rate_is_refused_by_channel(corpus, bad):
+    rows = traces(corpus)
+    rows[1]["frame_rate"] = bad
+    with pytest.raises(ValueError, match="predictions: c1 s2 eot: frame_rate: expected frames per second"):
+        score_floor(rows, corpus[1], thresholds=FROZEN)
 
 
 def test_decisions_do_not_pass_for_scores(corpus):
