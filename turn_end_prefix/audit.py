@@ -26,6 +26,9 @@ from .traces import Traces, draw_probes, read_answers
 Rows = Iterable[Mapping[str, Any]]
 """A row per channel: ``conversation_id``, ``speaker``, and decision times in seconds by track."""
 
+Plan = Mapping[str, tuple[int, str]]
+"""``{conversation_id: (samples that stay, what becomes of the others)}``."""
+
 STDERR_SHOWN = 2000
 """Characters of a failed program's last words that an error repeats."""
 
@@ -40,7 +43,7 @@ def audit_command(
     split: str,
     *,
     read_submission: Callable[[Path], Rows],
-    probes: int = 5,
+    probes: int = 8,
     seed: int = 0,
     lookahead_s: float = 0.0,
     max_conversations: int = 8,
@@ -56,7 +59,7 @@ def audit_command(
         root: the corpus, in the card's layout.
         split: ``dev`` or ``test``.
         read_submission: reads a submission file into rows, as `mptb_metric.load_submission` does.
-        probes: number of altered copies; the replacements take turns.
+        probes: number of altered copies; the replacements take turns in each conversation.
         seed: seeds the choice of conversations, the probe times and the replacements.
         lookahead_s (float, s): audio after a decision's time that it may use, for a program whose times
             leave it out.
@@ -86,15 +89,16 @@ def audit_command(
 
     before = audit.run()
     tell(1, n_runs)
-    whole = {c.conversation_id: c.n_samples for c in conversations}
-    drawn = {name: draw_probes(before[name], n_samples, probes, rng) for name, n_samples in whole.items()}
-    violations = list(audit.violations(before, audit.run(), whole, UNCHANGED))
-    tell(2, n_runs)
-    for index in range(probes):
-        kind = REPLACEMENTS[index % len(REPLACEMENTS)]
-        cuts = {name: samples[index] for name, samples in drawn.items()}
-        violations += audit.violations(before, audit.run(cuts, kind), cuts, kind)
-        tell(index + 3, n_runs)
+    plans = [{c.conversation_id: (c.n_samples, UNCHANGED) for c in conversations}]
+    plans += [{} for _ in range(probes)]
+    for shift, conversation in enumerate(conversations):
+        name = conversation.conversation_id
+        for index, n_kept in enumerate(draw_probes(before[name], conversation.n_samples, probes, rng)):
+            plans[index + 1][name] = (n_kept, REPLACEMENTS[(index + shift) % len(REPLACEMENTS)])
+    violations: list[Violation] = []
+    for done, plan in enumerate(plans, start=2):
+        violations += audit.violations(before, audit.run(plan), plan)
+        tell(done, n_runs)
     return CausalityReport(
         detector=command,
         probes=probes,
@@ -126,14 +130,14 @@ class _Audit:
     read_submission: Callable[[Path], Rows]
     rng: np.random.Generator
 
-    def run(self, cuts: Mapping[str, int] | None = None, kind: str = UNCHANGED) -> dict[str, Traces]:
-        """Run the program on a tree of its own and return its decisions per conversation."""
+    def run(self, plan: Plan | None = None) -> dict[str, Traces]:
+        """Run the program on a tree of its own, altered as planned; return its decisions per conversation."""
         with tempfile.TemporaryDirectory(prefix="mptb-") as folder:
             root = Path(folder) / "corpus"
             for conversation in self.conversations:
+                n_kept, kind = (plan or {}).get(conversation.conversation_id, (0, UNCHANGED))
                 rows = None
-                if cuts is not None:
-                    n_kept = cuts[conversation.conversation_id]
+                if kind != UNCHANGED:
                     rows = replace_future(read_channels(conversation), n_kept, kind, rng=self.rng)
                 write_blind(conversation, root, self.split, altered=rows)
             out = Path(folder) / "submission.json"
@@ -184,19 +188,16 @@ class _Audit:
         }
 
     def violations(
-        self,
-        before: Mapping[str, Traces],
-        after: Mapping[str, Traces],
-        cuts: Mapping[str, int],
-        kind: str,
+        self, before: Mapping[str, Traces], after: Mapping[str, Traces], plan: Plan
     ) -> Iterator[Violation]:
-        """Yield what moved in each conversation before its cut."""
+        """Yield what moved in each conversation before its audio was replaced."""
         for conversation in self.conversations:
             name = conversation.conversation_id
+            n_kept, kind = plan[name]
             yield from violations_of(
                 before[name],
                 after[name],
-                probe_samples=cuts[name],
+                probe_samples=n_kept,
                 sampling_rate=conversation.sampling_rate,
                 replacement=kind,
                 tolerance=0.0,

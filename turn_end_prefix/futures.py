@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-REPLACEMENTS = ("silence", "noise", "other", "reversed", "cut")
-"""What a future becomes: zeros; noise; other audio; itself backwards; nothing, the recording ends there."""
+REPLACEMENTS = ("noise", "silence", "cut", "other", "reversed")
+"""What a future becomes: noise; zeros; nothing, the recording ends there; other audio; itself backwards."""
 
-LEAST_NOISE = 0.05
+LEAST_NOISE = 0.1
 """Least level of the noise, in shares of full scale: it passes for speech in a silent channel too."""
+
+NOISE_GAIN = 4.0
+"""Level of the noise relative to the channel's: it drowns the loudest speech."""
 
 
 def replace_future(
@@ -62,9 +65,9 @@ def replace_future(
 
 
 def _noise(samples: NDArray[Any], length: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Return noise as loud as the channel, of its dtype."""
+    """Return noise louder than the channel, of its dtype."""
     is_integer = np.issubdtype(samples.dtype, np.integer)
     full_scale = float(np.iinfo(samples.dtype).max) if is_integer else 1.0
     rms = math.sqrt(float(np.mean(np.square(samples, dtype=np.float64))))
-    noise = max(rms, LEAST_NOISE * full_scale) * rng.standard_normal(length)
+    noise = max(NOISE_GAIN * rms, LEAST_NOISE * full_scale) * rng.standard_normal(length)
     return np.clip(noise, -full_scale, full_scale).astype(samples.dtype)

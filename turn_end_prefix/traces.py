@@ -16,6 +16,9 @@ from .hops import ROUNDING_SLACK_SAMPLES, hop_boundary
 SHORTER_ROUNDING = 1e-6
 """Change, relative to the largest score, that a shorter recording may make: kernels round by array length."""
 
+EARLIEST_PROBE = 20
+"""No probe falls into the first 1/20 of a recording, so that one that is cut there is still long enough."""
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -112,9 +115,9 @@ def read_answers(
 
 
 def draw_probes(traces: Traces, n_samples: int, probes: int, rng: np.random.Generator) -> list[int]:
-    """Draw the samples from which on the audio is replaced, ascending.
+    """Draw the samples from which on the audio is replaced.
 
-    Every second one is spread over the conversation (for scores, at a frame's end); the others fall where an
+    Every third one is spread over the conversation (for scores, at a frame's end); the others fall where an
     answer was just given: at a decision, or at a score, drawn in proportion to how much it moved there.
 
     Args:
@@ -126,20 +129,20 @@ def draw_probes(traces: Traces, n_samples: int, probes: int, rng: np.random.Gene
     heard = np.concatenate([trace.heard_samples for trace in traces.values()])
     moves = np.concatenate([trace.moves() for trace in traces.values()])
     decided = np.concatenate([np.full(len(t.times_s), t.scores is None) for t in traces.values()])
-    inside = (heard > 0) & (heard < n_samples)
+    first = min(n_samples - 1, n_samples // EARLIEST_PROBE + 1)
+    inside = (heard >= first) & (heard < n_samples)
     heard, moves, decided = heard[inside], moves[inside], decided[inside]
-    first = min(n_samples - 1, n_samples // 20 + 1)
     edges = np.linspace(first, n_samples, probes + 1).astype(np.int64).tolist()
     drawn = []
     for index, (low, high) in enumerate(pairwise(edges)):
         within = heard[(heard >= low) & (heard < high) & ~decided]
-        if index % 2 and moves.sum() > 0:
+        if index % 3 and moves.sum() > 0:
             drawn.append(int(rng.choice(heard, p=moves / moves.sum())))
         elif within.size:
             drawn.append(int(rng.choice(within)))
         else:
             drawn.append(int(rng.integers(low, max(high, low + 1))))
-    return sorted(drawn)
+    return drawn
 
 
 def compare(

@@ -59,7 +59,6 @@ def audit(corpus, tmp_path):
         script = tmp_path / "a program.py"
         script.write_text(PROGRAM.replace("RULE", rule))
         command = f"'{sys.executable}' '{script}' {{root}} {{split}} {{out}}"
-        options = {"probes": 5, **options}
         return audit_command(command, corpus, "dev", read_submission=mptb_metric.load_submission, **options)
 
     return run
@@ -69,8 +68,8 @@ def test_a_causal_program_passes(audit):
     steps = []
     report = audit(CAUSAL, progress=lambda done, total: steps.append((done, total)))
     assert report.ok, str(report)
-    assert report.n_runs == 7
-    assert steps == [(done, 7) for done in range(1, 8)]
+    assert report.n_runs == 10
+    assert steps == [(done, 10) for done in range(1, 11)]
     assert json.dumps(report.to_record(), allow_nan=False)
 
 
