@@ -97,11 +97,9 @@ class Sums:
 
     def finish(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map sums, [n, n_read], to statistics, float64 [n, m], NaN where not finite."""
-        full = sums
-        if len(self._columns) != self._n_columns:
-            # What the statistic said it does not read is NaN, so that a wrong promise shows.
-            full = np.full((len(sums), self._n_columns), np.nan)
-            full[:, self._columns] = sums
+        # What the statistic said it does not read is NaN, so that a wrong promise shows.
+        full = np.full((len(sums), self._n_columns), np.nan)
+        full[:, self._columns] = sums
         with np.errstate(divide="ignore", invalid="ignore"):
             values = np.asarray(self._statistic(full), dtype=np.float64)
         if values.ndim not in (1, 2) or len(values) != len(full):

@@ -150,7 +150,10 @@ def to_numbers(values: Sequence[Any], *, name: str, row_name: Any, expected: str
         if not issubclass(kind, (Real, np.bool_)):
             row = next(row for row, value in enumerate(values) if type(value) is kind)
             raise ValueError(f"{name}: {row_name(row)}: expected {expected}, got {values[row]!r}")
-    numbers = np.array(values, dtype=np.float64)
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except OverflowError:  # an integer beyond all floats
+        numbers = np.array([value if abs(value) < 1e308 else np.inf for value in values], dtype=np.float64)
     wrong = np.flatnonzero(~np.isfinite(numbers))
     if len(wrong):
         row = int(wrong[0])

@@ -330,6 +330,16 @@ def test_a_statistic_that_indexes_rows_is_told_to_index_columns():
         bootstrap([[1, 0], [0, 1]], lambda sums: sums.sum())
 
 
+def test_a_statistic_may_write_into_its_argument():
+    def in_place(sums):
+        sums /= sums.sum(axis=-1, keepdims=True)
+        return sums[..., 0]
+
+    counts = turn_counts(20)
+    found = [bootstrap(counts, statistic, method="bca") for statistic in (in_place, plain_rate)]
+    assert found[0].low == found[1].low
+
+
 def test_infinite_replicates_are_undefined():
     with pytest.warns(BootstrapWarning, match="left out"):
         found = bootstrap([[1, 0], [1, 1], [1, 1]], lambda sums: sums[..., 0] / sums[..., 1])

@@ -272,6 +272,7 @@ def test_results_are_plain_python():
         ([0.2, 0.9], {}, r"row 0 .* give theta="),
         ([1.0, 0.0], {}, r"row 0 .* give theta="),
         ([0.2, math.inf], {"theta": 0.5}, "row 1 .* expected a finite score, got inf"),
+        ([0.2, 10**400], {"theta": 0.5}, "row 1 .* expected a finite score, got 1000"),
         ([0.2, 0.9], {"theta": math.nan}, "theta"),
         ([0.2, 0.9], {"theta": "best"}, "theta"),
         ([0.2, 0.9], {"theta": True}, "theta"),
