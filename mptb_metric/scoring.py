@@ -16,7 +16,7 @@ import numpy as np
 from .decisions import REFRACTORY_S
 from .frozen import Frozen, decide_rows, read_frozen
 from .matching import EARLY_US, LATE_US, Match, check_protocol, match, spans_us, times_us
-from .predictions import TRACKS, Faults, channel_durations, checked_rows, read_rows
+from .predictions import TRACKS, Faults, channel_durations, checked_rows, is_number, read_rows
 from .report import Report, interval_settings
 from .sums import Ratio, UnitCounts
 from .tables import group_rows
@@ -76,7 +76,7 @@ def score_floor(
     settings = interval_settings(
         n_resamples=n_resamples, confidence_level=confidence_level, seed=seed, method=method
     )
-    if not 0 <= budget <= 1:
+    if not is_number(budget) or not 0 <= budget <= 1:
         raise ValueError(f"budget: expected a share from 0 to 1, got {budget!r}")
     frozen = None if thresholds is None else read_frozen(thresholds)
     if frozen and frozen.protocol not in (None, protocol):
@@ -106,7 +106,7 @@ def score_floor(
             label: summary.entries(rows.tolist(), f"{column} {label}: ") for label, rows in groups.items()
         }
     if settings:
-        result |= {"method": method, "seed": seed}
+        result |= {"method": method, "seed": int(seed)}
     return result | report.finish(stacklevel=2)
 
 

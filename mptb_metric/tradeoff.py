@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class Sweep:
         Raises:
             ValueError: a budget that is no share.
         """
-        if not 0 <= budget <= 1:
+        if not isinstance(budget, Real) or not 0 <= budget <= 1:
             raise ValueError(f"budget: expected a share from 0 to 1, got {budget!r}")
         if not self._has_rates():
             return None
@@ -91,7 +92,7 @@ class Sweep:
         Raises:
             ValueError: a budget that is not a finite number.
         """
-        if not math.isfinite(latency_budget_s):
+        if not isinstance(latency_budget_s, Real) or not math.isfinite(latency_budget_s):
             raise ValueError(f"latency_budget_s: expected seconds, got {latency_budget_s!r}")
         if not self._has_rates():
             return None

@@ -350,6 +350,7 @@ def test_a_channel_twice_in_the_references_is_refused(corpus):
     [
         ({"protocol": "x"}, "protocol 'x' is unknown"),
         ({"budget": 1.5}, "budget: expected a share"),
+        ({"budget": "0.1"}, "budget: expected a share"),
         ({"n_resamples": 1}, "n_resamples: expected an integer >= 2"),
         ({"n_resamples": 99, "confidence_level": 95}, "confidence_level"),
     ],

@@ -340,10 +340,16 @@ def test_counts_per_channel_at_a_threshold_are_the_sweep_s_summands():
     assert sum(row.fp for row in rows) == found.fp[found.theta == 0.2]
 
 
-@pytest.mark.parametrize("method", [lambda s: s.operating_point(1.5), lambda s: s.operating_point(math.nan)])
-def test_a_budget_that_is_no_share_is_refused(method):
+@pytest.mark.parametrize("bad", [1.5, -0.1, math.nan, "0.1", None])
+def test_a_budget_that_is_no_share_is_refused(bad):
     with pytest.raises(ValueError, match="budget: expected a share"):
-        method(sweep([channel([0.2], [(5.0, 6.0)], [0.1])], 10))
+        sweep([channel([0.2], [(5.0, 6.0)], [0.1])], 10).operating_point(bad)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, "0.3", None])
+def test_a_latency_budget_that_is_no_time_is_refused(bad):
+    with pytest.raises(ValueError, match="latency_budget_s: expected seconds"):
+        sweep([channel([0.2], [(5.0, 6.0)], [0.1])], 10).lowest_fpr(bad)
 
 
 @pytest.mark.parametrize("frame", [0, 3])
