@@ -108,9 +108,9 @@ def export(
     with new_folder(target) as folder:
         for config, wanted in tables.items():
             data_dir, _ = locate(config, root, splits=wanted, audio=audio, revision=revision, token=token)
-            loaded = load_dataset(
+            load = partial(
+                load_dataset,
                 config,
-                split=None if wanted is None else list(wanted),
                 data_dir=data_dir,
                 audio=audio,
                 delay_s=delay_s,
@@ -119,7 +119,7 @@ def export(
                 streaming=True,
                 decode=False,
             )
-            streams = loaded if wanted is None else dict(zip(wanted, loaded, strict=True))
+            streams = load() if wanted is None else {split: load(split=split) for split in wanted}
             rows[config] = _write_table(
                 folder / config, config, streams, max_shard_bytes, row_group_bytes, progress
             )

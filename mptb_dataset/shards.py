@@ -72,7 +72,7 @@ def write_split(
     try:
         with _Shards(folder, split, features.arrow_schema, max_shard_bytes, dictionary_bytes) as shards:
             for table in _row_groups(stream, features, row_group_bytes):
-                shards.write(_finished(table, features))
+                shards.write(_finished(table, features, f"{config} {split}"))
                 n_rows += table.num_rows
                 if progress:
                     progress(n_rows)
@@ -162,12 +162,12 @@ def _audio_bytes(column: pa.ChunkedArray) -> list[int]:
     ]
 
 
-def _finished(table: pa.Table, features: Features) -> pa.Table:
+def _finished(table: pa.Table, features: Features, where: str) -> pa.Table:
     """The table with its audio in it and its label checked."""
     if isinstance(features.get("label"), ClassLabel):
         wrong = set(pc.unique(table["label"]).to_pylist()) - {1, 0, -1, None}
         if wrong:
-            raise CorpusError(f"field 'label': {min(wrong)}: expected 1, 0 or -1")
+            raise CorpusError(f"{where}: field 'label': {min(wrong)}: expected 1, 0 or -1")
     table = table_cast(table, features.arrow_schema)
     local = [name for name, feature in features.items() if _is_audio(feature) and _has_paths(table[name])]
     return embed_table_storage(table) if local else table

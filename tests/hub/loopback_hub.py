@@ -1,12 +1,13 @@
 """A small Hugging Face Hub on the loopback address, for tests without a network.
 
-It answers what `huggingface_hub`, `datasets` and `evaluate` ask: repository info, paginated trees, paths-info,
-resolve with ETag, redirects to a "CDN" under another host name, range requests, creation of repositories, pre-upload,
-large file storage, commits and pull requests. Every request is recorded. It can refuse requests for a while, and cut
-a connection in the middle of a file.
+It answers what `huggingface_hub`, `datasets` and `evaluate` ask: repository info, paginated trees,
+paths-info, resolve with ETag, redirects to a "CDN" under another host name, range requests, creation of
+repositories, pre-upload, large file storage, commits and pull requests. Every request is recorded. It can
+refuse requests for a while, and cut a connection in the middle of a file.
 
-Clients read `HF_ENDPOINT` when they are imported, so they run in a process of their own with `hub.environment(...)`.
-`python tests/hub/loopback_hub.py org/name=FOLDER ...` serves folders until it is interrupted.
+Clients read `HF_ENDPOINT` when they are imported, so they run in a process of their own, with the variables
+of `hub.environment(...)`. `python tests/hub/loopback_hub.py org/name=FOLDER ...` serves folders until it is
+interrupted.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class LoopbackHub:
         private: bool = False,
         ref: str = "main",
     ) -> str:
-        """Commit a folder's files, or the given ones, and return the commit; a new repository where needed."""
+        """Commit files, or all of a folder, and return the commit; make the repository if needed."""
         contents = folder_files(files) if isinstance(files, Path) else files
         with self.lock:
             repo = self.repos.setdefault((repo_type, repo_id), Repo(repo_type, repo_id))

@@ -18,7 +18,7 @@ Content = bytes | str | Path
 """A file's content: bytes, text, or the local file that holds it."""
 
 
-class HubFault(Exception):
+class HubRefusalError(Exception):
     """What the Hub refuses, with the status and the headers by which clients tell refusals apart."""
 
     def __init__(self, status: int, code: str, message: str):
@@ -112,13 +112,13 @@ class Repo:
         if revision in self.trees:
             return revision
         if revision not in self.refs:
-            raise HubFault(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+            raise HubRefusalError(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         return self.refs[revision]
 
     def file(self, revision: str, path: str) -> tuple[str, Blob]:
         sha = self.resolve(revision)
         if path not in self.trees[sha]:
-            raise HubFault(404, "EntryNotFound", "Entry not found")
+            raise HubRefusalError(404, "EntryNotFound", "Entry not found")
         return sha, self.trees[sha][path]
 
     def info(self, revision: str) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Repo:
         prefix = f"{folder}/" if folder else ""
         below = [path for path in files if path.startswith(prefix)]
         if folder and not below:
-            raise HubFault(404, "EntryNotFound", f"{folder} does not exist on {revision!r}")
+            raise HubRefusalError(404, "EntryNotFound", f"{folder} does not exist on {revision!r}")
         found: dict[str, dict[str, Any]] = {}
         for path in below:
             parts = path[len(prefix) :].split("/")
@@ -176,11 +176,9 @@ class Repo:
             elif kind == "deletedFolder":
                 files = {name: kept for name, kept in files.items() if not name.startswith(f"{path}/")}
             else:
-                raise HubFault(400, "BadRequest", f"unknown operation {kind}")
+                raise HubRefusalError(400, "BadRequest", f"unknown operation {kind}")
         if header.get("parentCommit") not in (None, head):
-            raise HubFault(
-                412, "PreconditionFailed", "A commit has happened since. Please refresh and try again."
-            )
+            raise HubRefusalError(412, "PreconditionFailed", "A commit has happened since. Please refresh.")
         files.update(added)
         number = len(self.pull_requests) + 1
         ref = f"refs/pr/{number}" if create_pr else revision

@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from loopback_repos import LFS_SUFFIXES, HubFault, Repo
+import yaml
+from loopback_repos import LFS_SUFFIXES, HubRefusalError, Repo
 
 if TYPE_CHECKING:
     from loopback_hub import LoopbackHub
@@ -59,16 +60,16 @@ class HubHandler(BaseHTTPRequestHandler):
         try:
             status = self.hub.refusal(self.raw_path)
             if status is not None:
-                raise HubFault(status, "", f"refused with {status}")
+                raise HubRefusalError(status, "", f"refused with {status}")
             if self.token not in (None, READER, WRITER):
-                raise HubFault(401, "", "Invalid credentials in Authorization header")
+                raise HubRefusalError(401, "", "Invalid credentials in Authorization header")
             for pattern, method in ROUTES:
                 match = pattern.fullmatch(self.raw_path)
                 if match:
                     method(self, *(unquote(group or "") for group in match.groups()))
                     return
-            raise HubFault(404, "", f"no such route: {self.command} {self.path}")
-        except HubFault as fault:
+            raise HubRefusalError(404, "", f"no such route: {self.command} {self.path}")
+        except HubRefusalError as fault:
             headers = {"X-Error-Code": fault.code, "X-Error-Message": fault.message}
             if fault.status == 429:
                 headers["Retry-After"] = "0"
@@ -110,11 +111,9 @@ class HubHandler(BaseHTTPRequestHandler):
     def find(self, kind: str, repo_id: str, *, write: bool = False) -> Repo:
         repo = self.hub.repos.get((kind, repo_id))
         if repo is None or (repo.private and self.token is None):
-            raise HubFault(404 if self.token else 401, "RepoNotFound", "Repository not found")
+            raise HubRefusalError(404 if self.token else 401, "RepoNotFound", "Repository not found")
         if write and self.token != WRITER:
-            raise HubFault(
-                403 if self.token else 401, "", "You don't have the rights to write to this repository"
-            )
+            raise HubRefusalError(403 if self.token else 401, "", "You don't have the rights to write here")
         return repo
 
     def repo_info(self, kind: str, repo_id: str, revision: str = "main") -> None:
@@ -154,7 +153,7 @@ class HubHandler(BaseHTTPRequestHandler):
 
     def content(self, sha256: str, _path: str) -> None:
         if self.token is not None:
-            raise HubFault(400, "", "a token must not leave the Hub")
+            raise HubRefusalError(400, "", "a token must not leave the Hub")
         found = next(found for found in self.hub.blobs() if found.is_lfs and found.sha256 == sha256)
         self.send_range(found.read(), {"ETag": f'"{sha256}"', "Accept-Ranges": "bytes"})
 
@@ -165,18 +164,18 @@ class HubHandler(BaseHTTPRequestHandler):
             return
         start, end = int(match[1]), min(int(match[2] or len(content) - 1), len(content) - 1)
         if start >= len(content):
-            raise HubFault(416, "", "Requested range not satisfiable")
+            raise HubRefusalError(416, "", "Requested range not satisfiable")
         span = f"bytes {start}-{end}/{len(content)}"
         self.send_body(content[start : end + 1], status=206, headers={**headers, "Content-Range": span})
 
     def create(self) -> None:
         asked = json.loads(self.body)
         if self.token != WRITER:
-            raise HubFault(403 if self.token else 401, "", "You don't have the rights to create a repository")
+            raise HubRefusalError(403 if self.token else 401, "", "You don't have the rights to create it")
         repo_id = "/".join(filter(None, [asked.get("organization") or "writer", asked["name"]]))
         kind = asked.get("type", "model")
         if (kind, repo_id) in self.hub.repos:
-            raise HubFault(409, "", "You already created this repo")
+            raise HubRefusalError(409, "", "You already created this repo")
         private = asked.get("private") is True or asked.get("visibility") == "private"
         self.hub.add(repo_id, {".gitattributes": "*.parquet filter=lfs\n"}, repo_type=kind, private=private)
         self.send_json({"url": f"{self.hub.url}/{PREFIXES[kind]}{repo_id}"})
@@ -201,7 +200,7 @@ class HubHandler(BaseHTTPRequestHandler):
     def commit(self, kind: str, repo_id: str, revision: str) -> None:
         create_pr = "create_pr" in self.query
         if self.token is None:
-            raise HubFault(401, "", "Log in to commit")
+            raise HubRefusalError(401, "", "Log in to commit")
         repo = self.find(kind, repo_id, write=not create_pr)
         with self.hub.lock:
             made = repo.apply(self.body.splitlines(), revision, create_pr=create_pr)
@@ -231,11 +230,17 @@ class HubHandler(BaseHTTPRequestHandler):
 
     def whoami(self) -> None:
         if self.token is None:
-            raise HubFault(401, "", "Invalid username or password.")
+            raise HubRefusalError(401, "", "Invalid username or password.")
         self.send_json({"type": "user", "name": self.token.removeprefix("hf_"), "orgs": []})
 
     def validate_yaml(self) -> None:
-        self.send_json({"errors": [], "warnings": []})
+        header = re.match(r"---\n(.*?)\n---", json.loads(self.body)["content"], re.S)
+        try:
+            valid = header is None or isinstance(yaml.safe_load(header[1]), dict)
+        except yaml.YAMLError:
+            valid = False
+        errors = [] if valid else [{"message": "the header is no YAML mapping"}]
+        self.send_json({"errors": errors, "warnings": []}, status=200 if valid else 400)
 
 
 def _route(pattern: str) -> re.Pattern[str]:
