@@ -241,6 +241,8 @@ def _acceleration(leave_one_out: list[LeaveOneOut] | None, j: int) -> float:
         if n < 2:
             continue
         influence = (n - 1) * (np.average(values, weights=weights) - values)
-        cubes += float((weights * influence**3).sum()) / n**3
-        squares += float((weights * influence**2).sum()) / n**2
+        # Products, as a vectorised power of -x may miss minus that of x in the last bit.
+        weighted = weights * influence * influence
+        cubes += float((weighted * influence).sum()) / n**3
+        squares += float(weighted.sum()) / n**2
     return cubes / (6.0 * squares**1.5) if squares > 0 else 0.0
