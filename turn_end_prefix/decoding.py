@@ -64,7 +64,8 @@ def read_prefix(
     with closing(open_audio(source, backend=backend)) as reader:
         check_recording(reader, sampling_rate=sampling_rate)
         start, stop = prefix_range(reader, at_s, window_s=window_s)
-        samples = reader.read(start, stop)
+        samples = np.empty(stop - start, np.float32)
+        reader.read_into(samples, start)
     return resample(samples, reader.sampling_rate, sampling_rate)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from .cache import CachedRecording
 from .decoding import check_recording
@@ -24,19 +27,30 @@ class JoinError(KeyError):
 
 
 @dataclass(frozen=True)
-class Recording:
-    """Where to find one recording, and what its table says of it.
+class Stored:
+    """What a table holds of a recording.
 
     Attributes:
-        key: equal for equal recordings, or None where nobody can tell.
         source: as `read_prefix` takes it.
-        declared_rate (Hz), duration_s (s): what the table says, if anything.
+        declared_rate (Hz), duration_s (s): what the table says of it, if anything.
     """
 
-    key: Hashable | None
     source: Any
     declared_rate: int | None = None
     duration_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording that was found, but not touched yet.
+
+    Attributes:
+        key: equal for equal recordings, or None where nobody can tell.
+        load: fetches what the table holds of it.
+    """
+
+    key: Hashable | None
+    load: Callable[[], Stored]
 
     def open(self, *, backend: str, sampling_rate: int | None) -> CachedRecording:
         """Open it and compare its header with the table.
@@ -44,20 +58,21 @@ class Recording:
         Raises:
             DecodeError, ImportError, TypeError, ValueError: as `open_audio` and `check_recording`.
         """
-        if self.source is None:
+        stored = self.load()
+        if stored.source is None:
             raise DecodeError("its audio is null")
-        reader = open_audio(self.source, backend=backend)
+        reader = open_audio(stored.source, backend=backend)
         try:
             check_recording(
                 reader,
                 sampling_rate=sampling_rate,
-                declared_rate=self.declared_rate,
-                duration_s=self.duration_s,
+                declared_rate=stored.declared_rate,
+                duration_s=stored.duration_s,
             )
         except DecodeError:
             reader.close()
             raise
-        held = self.source.get("bytes") if isinstance(self.source, Mapping) else None
+        held = stored.source.get("bytes") if isinstance(stored.source, Mapping) else None
         return CachedRecording(reader, held_bytes=len(held) if held is not None else 0)
 
 
@@ -90,16 +105,16 @@ class AudioTable:
         feature = table.features["audio"]
         self.declared_rate = feature.sampling_rate if isinstance(feature, datasets.Audio) else None
         self.duration_column = next((name for name in DURATION_COLUMNS if name in table.column_names), None)
-        self.rows = _unique(_key_values(table, self.key), self.key)
+        keys = _key_values(table.select_columns(list(self.key)).with_format("arrow")[:], self.key)
+        self.rows = _unique(keys, self.key)
         self.groups: dict[Hashable, list[tuple[Hashable, ...]]] = {}
         for values in self.rows:
             self.groups.setdefault(values[0], []).append(values)
-        kept = table.select_columns(["audio", *filter(None, [self.duration_column])]).with_format(None)
-        if isinstance(feature, datasets.Audio):
-            kept = kept.cast_column(
-                "audio", datasets.Audio(sampling_rate=feature.sampling_rate, decode=False)
-            )
-        self.table = kept
+        kept = ["audio", *filter(None, [self.duration_column])]
+        self.table = table.select_columns(kept).with_format("arrow")
+        # A table that was never shuffled or filtered is its own Arrow table: a cell is then found without
+        # formatting a row around it, which is a good part of the time that decoding takes.
+        self._as_stored = keys == _key_values(table.data, self.key)
 
     def find(self, *key: Hashable) -> Recording:
         """Find a recording.
@@ -107,15 +122,19 @@ class AudioTable:
         Raises:
             JoinError: there is none with this key.
         """
-        row_index = self.rows.get(key)
-        if row_index is None:
+        index = self.rows.get(key)
+        if index is None:
             names = ", ".join(f"{name} {value!r}" for name, value in zip(self.key, key, strict=True))
             raise JoinError(
                 f"{names} is not in the table of {len(self.rows)} recordings: is it the same split?"
             )
-        row = self.table[row_index]
-        duration_s = row[self.duration_column] if self.duration_column else None
-        return Recording(key, row["audio"], self.declared_rate, duration_s)
+        return Recording(key, partial(self._load, index))
+
+    def _load(self, index: int) -> Stored:
+        table, place = (self.table.data, index) if self._as_stored else (self.table[index], 0)
+        duration_s = table.column(self.duration_column)[place].as_py() if self.duration_column else None
+        source = _source(table.column("audio").slice(place, 1).chunk(0))
+        return Stored(source, self.declared_rate, duration_s)
 
     def find_channels(self, conversation_id: str, speaker: str) -> dict[str, Recording]:
         """Find the recordings of all speakers of a conversation, in the table's order.
@@ -135,7 +154,8 @@ def own_recording(row: Mapping[str, Any]) -> Recording:
         declared_rate = getattr(source, "_desired_sample_rate", None)
         source = source._hf_encoded
     duration_s = next((row[name] for name in DURATION_COLUMNS if name in row), None)
-    return Recording(_identity(source), source, declared_rate, duration_s)
+    stored = Stored(source, declared_rate, duration_s)
+    return Recording(_identity(source), lambda: stored)
 
 
 def sibling_recordings(row: Mapping[str, Any]) -> dict[str, Recording]:
@@ -144,7 +164,7 @@ def sibling_recordings(row: Mapping[str, Any]) -> dict[str, Recording]:
     Raises:
         ValueError: the row's audio is not a file `<conversation_id>_<speaker>.<ending>`.
     """
-    own = own_recording(row)
+    own = own_recording(row).load()
     source = own.source
     path = source if isinstance(source, str) else source.get("path") if isinstance(source, Mapping) else None
     inside = isinstance(source, Mapping) and source.get("bytes") is not None
@@ -161,9 +181,22 @@ def sibling_recordings(row: Mapping[str, Any]) -> dict[str, Recording]:
         )
     paths = {s: os.path.join(folder, f"{row['conversation_id']}_{s}{ending}") for s in row["speakers"]}
     return {
-        speaker: Recording(_identity(path), path, own.declared_rate, own.duration_s)
+        speaker: Recording(_identity(path), partial(Stored, path, own.declared_rate, own.duration_s))
         for speaker, path in paths.items()
     }
+
+
+def _source(cell: Any) -> Any:
+    """Return an Arrow array of one audio value as a source, its bytes left where Arrow has them."""
+    import pyarrow as pa
+
+    if isinstance(cell, pa.StructArray) and not cell.null_count:
+        encoded = cell.field("bytes")
+        if isinstance(encoded, pa.BinaryArray) and not encoded.null_count:
+            _, offsets, data = encoded.buffers()
+            begin, end = np.frombuffer(offsets, np.int32)[encoded.offset : encoded.offset + 2]
+            return {"bytes": memoryview(data)[begin:end], "path": None}
+    return cell[0].as_py()
 
 
 class _Content:
@@ -196,8 +229,7 @@ def _identity(source: Any) -> Hashable | None:
 
 
 def _key_values(table: Any, key: Sequence[str]) -> list[tuple[Hashable, ...]]:
-    columns = table.select_columns(list(key)).with_format("arrow")[:]
-    return list(zip(*(columns[name].to_pylist() for name in key), strict=True))
+    return list(zip(*(table.column(name).to_pylist() for name in key), strict=True))
 
 
 def _unique(values: list[tuple[Hashable, ...]], key: Sequence[str]) -> dict[tuple[Hashable, ...], int]:

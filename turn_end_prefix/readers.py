@@ -53,8 +53,8 @@ class Reader(Protocol):
     n_frames: int
     declared_rate: int | None
 
-    def read(self, start: int, stop: int) -> Samples:
-        """Decode samples ``[start, stop)`` into a new float32 array; both within ``[0, n_frames]``."""
+    def read_into(self, out: Samples, start: int) -> None:
+        """Decode from sample `start` on, until `out` is full; all of it within ``[0, n_frames]``."""
 
     def close(self) -> None:
         """Let go of the file."""
@@ -91,19 +91,25 @@ class SoundFileReader:
         if self.n_frames >= _MAX_FRAMES:
             raise DecodeError(f"{self.name}: its header leaves the number of samples open: encode it again")
 
-    def read(self, start: int, stop: int) -> Samples:
-        """Decode samples ``[start, stop)``, seeking only where the last read did not end there."""
+    def read_into(self, out: Samples, start: int) -> None:
+        """Decode from sample `start` on, seeking only where the last read did not end there."""
         import soundfile
 
-        if start >= stop:
-            return np.zeros(0, np.float32)
+        if not len(out):
+            return
         try:
             if self._file.tell() != start:
                 self._file.seek(start)
-            samples = self._file.read(stop - start, dtype="float32", always_2d=True)
+            if self._file.channels == 1:
+                samples = self._file.read(dtype="float32", out=out)
+            else:
+                samples = self._file.read(len(out), dtype="float32")
         except soundfile.LibsndfileError as error:
-            raise _cannot_decode(self, start, stop, error) from error
-        return _mono(self, samples.T, start, stop)
+            raise _cannot_decode(self, start, len(out), error) from error
+        if len(samples) != len(out):
+            raise _cannot_decode(self, start, len(out), f"got only {len(samples)}")
+        if self._file.channels == 2:
+            _average(samples.T, out)
 
     def close(self) -> None:
         """Let go of the file; a file object of the caller stays open."""
@@ -119,20 +125,25 @@ class TorchcodecReader:
         self.name, self.sampling_rate, self.n_frames = name, sampling_rate, n_frames
         self._decoder = decoder
 
-    def read(self, start: int, stop: int) -> Samples:
-        """Decode samples ``[start, stop)``."""
-        if start >= stop:
-            return np.zeros(0, np.float32)
-        rate = self.sampling_rate
+    def read_into(self, out: Samples, start: int) -> None:
+        """Decode from sample `start` on."""
+        if not len(out):
+            return
+        rate, stop = self.sampling_rate, start + len(out)
         # A range in seconds may gain or lose its first or last sample: ask for one more at either end,
         # and cut by index.
         try:
             played = self._decoder.get_samples_played_in_range(max(0, start - 1) / rate, (stop + 1) / rate)
         except (RuntimeError, ValueError) as error:
-            raise _cannot_decode(self, start, stop, error) from error
+            raise _cannot_decode(self, start, len(out), error) from error
         first = round(played.pts_seconds * rate)
-        samples = played.data.cpu().numpy()[:, start - first : stop - first]
-        return _mono(self, samples.astype(np.float32, copy=True), start, stop)
+        channels = played.data.cpu().numpy()[:, max(0, start - first) : stop - first]
+        if first > start or channels.shape[1] != len(out):
+            raise _cannot_decode(self, start, len(out), f"got only {channels.shape[1]}")
+        if len(channels) == 1:
+            out[:] = channels[0]
+        else:
+            _average(channels, out)
 
     def close(self) -> None:
         """Let go of the decoder."""
@@ -159,9 +170,9 @@ class ArrayReader:
         self._samples = samples
         self.sampling_rate, self.n_frames = int(sampling_rate), len(samples)
 
-    def read(self, start: int, stop: int) -> Samples:
-        """Copy samples ``[start, stop)``."""
-        return self._samples[start:stop].astype(np.float32)
+    def read_into(self, out: Samples, start: int) -> None:
+        """Copy from sample `start` on."""
+        out[:] = self._samples[start : start + len(out)]
 
     def close(self) -> None:
         """Do nothing: there is no file."""
@@ -180,10 +191,10 @@ def _cannot_open(file: Any, name: str, error: Exception) -> DecodeError:
     return DecodeError(f"{name}: is not FLAC or WAV audio: {getattr(error, 'error_string', error)}")
 
 
-def _cannot_decode(reader: Reader, start: int, stop: int, error: object) -> DecodeError:
+def _cannot_decode(reader: Reader, start: int, n_wanted: int, error: object) -> DecodeError:
     return DecodeError(
-        f"{reader.name}: samples {start} to {stop} of {reader.n_frames} cannot be decoded: damaged or cut "
-        f"short ({str(error).splitlines()[0]})"
+        f"{reader.name}: samples {start} to {start + n_wanted} of {reader.n_frames} cannot be decoded: "
+        f"damaged or cut short ({str(error).partition(chr(10))[0]})"
     )
 
 
@@ -200,8 +211,6 @@ def check_channels(n_channels: int, name: str) -> None:
         )
 
 
-def _mono(reader: Reader, channels: Samples, start: int, stop: int) -> Samples:
-    """Average [n_channels, n] into [n], and make sure that all of it is there."""
-    if channels.shape[1] != stop - start:
-        raise _cannot_decode(reader, start, stop, f"got {channels.shape[1]} of {stop - start}")
-    return channels[0] if len(channels) == 1 else (channels[0] + channels[1]) * np.float32(0.5)
+def _average(channels: Samples, out: Samples) -> None:
+    np.add(channels[0], channels[1], out=out)
+    out *= 0.5

@@ -49,7 +49,9 @@ class PrefixTransform:
     own included, cut at the same sample.
 
     The transform can be pickled and used in DataLoader workers, forked or spawned: each process keeps its
-    own small cache of recordings. A query of one column (`table["at_s"]`) is passed through untouched.
+    own small cache of recordings. A query without the `at` column, as of `table.select_columns(["label"])`, is
+    passed through untouched. (`table["label"]` asks the transform for whole rows: take columns from the
+    table before it is transformed.)
 
     Args:
         turns: the table to find a row's audio in, a `Dataset` with `key` and `audio`; its audio is read as
@@ -107,7 +109,7 @@ class PrefixTransform:
                 are not aligned.
         """
         columns = list(batch)
-        if len(columns) == 1:
+        if self.at not in columns:
             return dict(batch)
         self._check_columns(columns)
         if np.ndim(batch[self.at]) == 0:
@@ -129,7 +131,7 @@ class PrefixTransform:
             needed = ["conversation_id", "speaker", *([] if self.table else ["speakers", "audio"])]
         else:
             needed = [self.key] if self.table else ["audio"]
-        for name in (self.at, *needed):
+        for name in needed:
             if name not in columns:
                 hint = "; observations need PrefixTransform(turns)" if name == "audio" else ""
                 raise ValueError(f"rows have no column {name!r}, only {', '.join(columns)}{hint}")
@@ -148,10 +150,10 @@ class PrefixTransform:
             key = id(request) if request.recording.key is None else request.recording.key
             by_recording.setdefault(key, []).append(request)
         with self._cache.lock:
-            for key, requests in by_recording.items():
-                self._serve(key, requests)
-                if requests[0].recording.key is None:
-                    self._cache.drop(key)
+            for n_before, (key, requests) in enumerate(by_recording.items()):
+                n_left = len(by_recording) - n_before
+                forget = requests[0].recording.key is None or n_left > self._cache.max_recordings
+                self._serve(key, requests, forget=forget)
                 self._cache.trim()
         return _as_columns(by_row, channels=self.other_channels)
 
@@ -167,8 +169,15 @@ class PrefixTransform:
         except ValueError as error:
             raise ValueError(f"{_name(row)}: {error}") from error
 
-    def _serve(self, key: Hashable, requests: list[_Request]) -> None:
-        """Read what the rows of a batch need of one recording, each sample once."""
+    def _serve(self, key: Hashable, requests: list[_Request], *, forget: bool) -> None:
+        """Read what the rows of a batch need of one recording, each sample once.
+
+        Args:
+            key: the recording's.
+            requests: the rows' wishes.
+            forget: the next batch will not find it in the cache anyway, so that its buffer can become the
+                longest prefix, uncopied.
+        """
         recording, row = requests[0].recording, requests[0].row
         try:
             opened = self._cache.get(
@@ -182,9 +191,11 @@ class PrefixTransform:
             for group in _overlapping(requests):
                 first, last = group[0].start, max(group, key=lambda request: request.stop)
                 row = last.row
-                stretch = opened.cover(first, last.stop, max_bytes=self._cache.max_bytes)
+                stretch = opened.cover(first, last.stop, max_bytes=self._cache.max_bytes, spare=not forget)
                 for request in group:
-                    samples = stretch[request.start - first : request.stop - first].copy()
+                    samples = stretch[request.start - first : request.stop - first]
+                    if not (forget and request is last):
+                        samples = samples.copy()
                     request.samples, request.rate = resample(
                         samples, opened.reader.sampling_rate, self.sampling_rate
                     )
@@ -192,6 +203,8 @@ class PrefixTransform:
             self._cache.drop(key)
             kind = type(error) if isinstance(error, DecodeError) else ValueError
             raise kind(f"{_name(row)}: {error}") from error
+        if forget:
+            self._cache.drop(key)
 
 
 def _overlapping(wanted: list[_Request]) -> Iterator[list[_Request]]:
