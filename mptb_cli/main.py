@@ -229,8 +229,8 @@ def audit(
     seed: Annotated[int, typer.Option(help="Of the probe times.")] = 0,
     tolerance: Annotated[float, typer.Option(help="Largest change of a score that passes.")] = 0.0,
     lookahead_s: Annotated[
-        float, typer.Option(help="Audio after its decisions that a command may use.")
-    ] = 0.0,
+        float, typer.Option(help="Audio after its decisions that a command may use; covers rounding.")
+    ] = 0.005,
     conversations: Annotated[int, typer.Option(help="Most conversations to use.")] = 8,
     out: Annotated[Path | None, typer.Option(help="Write the record here (JSON).")] = None,
     submission: Annotated[Path | None, typer.Option(help="Put the record into this submission.")] = None,

@@ -29,6 +29,9 @@ Rows = Iterable[Mapping[str, Any]]
 Plan = Mapping[str, tuple[int, str]]
 """``{conversation_id: (samples that stay, what becomes of the others)}``."""
 
+ROUNDING_S = 0.005
+"""A program may write its times to a hundredth of a second, and so up to this much too early."""
+
 STDERR_SHOWN = 2000
 """Characters of a failed program's last words that an error repeats."""
 
@@ -45,7 +48,7 @@ def audit_command(
     read_submission: Callable[[Path], Rows],
     probes: int = 8,
     seed: int = 0,
-    lookahead_s: float = 0.0,
+    lookahead_s: float = ROUNDING_S,
     max_conversations: int = 8,
     timeout_s: float | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -61,8 +64,8 @@ def audit_command(
         read_submission: reads a submission file into rows, as `mptb_metric.load_submission` does.
         probes: number of altered copies; the replacements take turns in each conversation.
         seed: seeds the choice of conversations, the probe times and the replacements.
-        lookahead_s (float, s): audio after a decision's time that it may use, for a program whose times
-            leave it out.
+        lookahead_s (float, s): audio after a decision's time that it may use: by default what a time loses
+            when it is rounded to a hundredth of a second; more for a program whose times leave it out.
         max_conversations: most conversations that are handed over.
         timeout_s (float, s): longest run of the program; None: no limit.
         progress: called with the runs done and their number.

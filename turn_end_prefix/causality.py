@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .futures import REPLACEMENTS, replace_future
 from .hops import Channels, check_channels, check_hop
-from .replay import Detector, replay
+from .replay import Detector, lookahead_of, replay
 from .traces import Traces, compare, draw_probes, read_answers
 
 WholeFile = Callable[[Channels], Any]
@@ -25,6 +25,10 @@ WholeFile = Callable[[Channels], Any]
 
 UNCHANGED = "unchanged"
 """A second run on the same audio: a detector that answers otherwise has kept something from the first."""
+
+CUT_MARGIN_S = 1.0
+"""How long before its new end a shorter recording is not judged: a program that works in blocks, or leaves a
+last one unfinished, says less there, and is no less causal for it."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,9 @@ def violations_of(
     conversation_id: str | None,
 ) -> Iterator[Violation]:
     """Yield a violation for each channel and track whose answers by ``probe_samples`` differ in two runs."""
-    for change in compare(
-        before, after, n_kept=probe_samples, tolerance=tolerance, shorter=replacement == "cut"
-    ):
+    shorter = replacement == "cut"
+    n_kept = probe_samples - (round(CUT_MARGIN_S * sampling_rate) if shorter else 0)
+    for change in compare(before, after, n_kept=n_kept, tolerance=tolerance, shorter=shorter):
         yield Violation(
             conversation_id=conversation_id,
             channel=change.speaker,
@@ -181,7 +185,7 @@ def check_causal(
         ValueError: faulty channels or settings, or answers of another shape.
     """
     if lookahead_s is None:
-        lookahead_s = 0.0 if returns == "decisions" else float(getattr(detector, "lookahead_s", 0.0))
+        lookahead_s = 0.0 if returns == "decisions" else lookahead_of(detector)
     check_settings(probes, tolerance, lookahead_s)
     if returns not in ("scores", "decisions"):
         raise ValueError(f"returns must be 'scores' or 'decisions', got {returns!r}")

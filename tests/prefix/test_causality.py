@@ -341,10 +341,10 @@ def test_a_violation_names_conversation_channel_track_times_and_amount(channels)
 
 
 def test_a_frame_that_goes_missing_is_a_violation(channels):
-    def last_half_second_is_lost(channels):
-        return {"eot": {s: levels(x)[: max(0, len(levels(x)) - 6)] for s, (x, _) in channels.items()}}
+    def last_two_seconds_are_lost(channels):
+        return {"eot": {s: levels(x)[: max(0, len(levels(x)) - 25)] for s, (x, _) in channels.items()}}
 
-    report = check_causal(last_half_second_is_lost, channels)
+    report = check_causal(last_two_seconds_are_lost, channels)
     assert {violation.replacement for violation in report.violations} == {"cut"}
     assert all(np.isinf(violation.change) for violation in report.violations)
 
@@ -452,3 +452,10 @@ def test_a_replacement_keeps_the_past_the_type_and_but_for_a_cut_the_length(n_ke
 def test_an_unknown_replacement_is_refused():
     with pytest.raises(ValueError, match="unknown replacement 'mute'"):
         replace_future({"a": np.zeros(4)}, 2, "mute", rng=np.random.default_rng(0))
+
+
+def test_a_last_block_that_is_left_unfinished_is_no_violation(channels):
+    def whole_blocks_of_half_a_second(channels):
+        return {"eot": {s: levels(x)[: len(levels(x)) // 6 * 6] for s, (x, _) in channels.items()}}
+
+    assert check_causal(whole_blocks_of_half_a_second, channels).ok
