@@ -43,6 +43,15 @@ class Source:
     user: str | None = None
     org: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what is no web address.
+
+        Raises:
+            ValueError: `url` is none.
+        """
+        if not re.match(r"https?://\w", self.url):
+            raise ValueError(f"source url: {self.url!r}: expected an address that begins with https://")
+
 
 def eval_results_yaml(
     result: Mapping[str, Any],

@@ -75,8 +75,9 @@ def publish(
         huggingface_hub.errors.HfHubHTTPError: the Hub refused.
     """
     if isinstance(result, (str, os.PathLike)):
-        day = datetime.fromtimestamp(os.stat(result).st_mtime, timezone.utc).date().isoformat()
-        result = {"date": day, **read_result(result)}
+        written = datetime.fromtimestamp(os.stat(result).st_mtime, timezone.utc)
+        result = read_result(result)
+        date = date or result.get("date") or written.date().isoformat()
     told: dict[str, Any] = {
         "dataset_id": dataset_id,
         "revision": revision,

@@ -174,11 +174,13 @@ class HubHandler(BaseHTTPRequestHandler):
             raise HubRefusalError(403 if self.token else 401, "", "You don't have the rights to create it")
         repo_id = "/".join(filter(None, [asked.get("organization") or "writer", asked["name"]]))
         kind = asked.get("type", "model")
+        answer = {"url": f"{self.hub.url}/{PREFIXES[kind]}{repo_id}"}
         if (kind, repo_id) in self.hub.repos:
-            raise HubRefusalError(409, "", "You already created this repo")
+            self.send_json({**answer, "error": "You already created this repo"}, status=409)
+            return
         private = asked.get("private") is True or asked.get("visibility") == "private"
         self.hub.add(repo_id, {".gitattributes": "*.parquet filter=lfs\n"}, repo_type=kind, private=private)
-        self.send_json({"url": f"{self.hub.url}/{PREFIXES[kind]}{repo_id}"})
+        self.send_json(answer)
 
     def preupload(self, kind: str, repo_id: str, revision: str) -> None:
         repo = self.find(kind, repo_id, write="create_pr" not in self.query)
