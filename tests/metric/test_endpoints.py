@@ -6,8 +6,10 @@ import warnings
 
 import datasets
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from mptb_dataset import sample_dir
 from mptb_metric.endpoints import PLACE_RATES, RATES, compute_endpoints, endpoint_counts
 from mptb_metric.intervals import BootstrapWarning
 from mptb_metric.paired import paired_bootstrap
@@ -135,6 +137,22 @@ def test_a_fire_after_the_last_chunk_is_finished_however_long_the_tail():
 )
 def test_a_sentence_ends_with_a_full_stop_a_question_or_an_exclamation_mark(text, place):
     assert place_of(1.1, {**TURN, "chunks": [text, "I was", "at home."]}) == [place]
+
+
+def test_every_published_arm_of_the_sample_scores_what_its_own_columns_say():
+    folder = sample_dir("turn_end")
+    turns = pq.read_table(next((folder / "turns").glob("turns-test-*.parquet")))
+    endpoints = pq.read_table(next((folder / "endpoints").glob("*.parquet")))
+    rows = endpoints.to_pandas()
+    found = compute_endpoints([None] * len(turns), turns, published=endpoints)["published"]
+    assert sorted(found) == sorted(set(rows["arm"]))
+    for arm, own in rows.groupby("arm"):
+        late = (own["first_endpoint_s"] - own["audio_duration_s"])[~own["cut_early"]].dropna()
+        assert found[arm]["cut_early"] == pytest.approx(own["cut_early"].mean())
+        assert found[arm]["n_missed"] == own["first_endpoint_s"].isna().sum()
+        if len(late):
+            assert found[arm]["latency_p50_s"] == pytest.approx(late.median(), abs=1e-6)
+        assert found[arm]["n_cut_early_unclassified"] == 0
 
 
 def test_places_add_up_to_the_early_fires():

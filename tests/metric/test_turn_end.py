@@ -7,10 +7,12 @@ import warnings
 import datasets
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mptb_dataset import sample_dir
 from mptb_metric.bootstrap import bootstrap
 from mptb_metric.intervals import BootstrapWarning
 from mptb_metric.sums import Ratio
@@ -88,6 +90,20 @@ def test_error_rate_per_kind_is_misses_of_finished_and_fires_at_unfinished_kinds
 def test_groups_of_fewer_than_50_observations_are_indicative(n, indicative):
     references = [row(i, "word_cut") for i in range(n)]
     assert compute_turn_end([0] * n, references)["by"]["kind"]["word_cut"]["indicative"] is indicative
+
+
+@pytest.mark.filterwarnings("ignore::mptb_metric.intervals.BootstrapWarning")
+def test_the_sample_is_scored_like_a_plain_count_over_its_rows():
+    path = next((sample_dir("turn_end") / "observations").glob("*-test-*.parquet"))
+    rows = pq.read_table(path).to_pylist()
+    fired = [row["text"].rstrip().endswith((".", "?", "!")) for row in rows]
+    found = compute_turn_end(fired, pq.read_table(path), n_resamples=200, by=["kind", "domain"])
+    positives = [f for f, row in zip(fired, rows, strict=True) if row["label"]]
+    negatives = [f for f, row in zip(fired, rows, strict=True) if not row["label"]]
+    assert found["recall"] == sum(positives) / len(positives)
+    assert found["fpr"] == sum(negatives) / len(negatives)
+    assert found["n_turns"] == len({row["turn_key"] for row in rows})
+    assert sorted(found["by"]["kind"]) == sorted(LABELS)
 
 
 def test_groups_follow_their_columns_and_add_up():
