@@ -67,7 +67,6 @@ class NotSeekable(io.RawIOBase):
         "[n, 1] array": lambda data, path: {"array": sf.read(path)[0][:, None], "sampling_rate": RATE},
         "list": lambda data, path: {"array": sf.read(path)[0].tolist(), "sampling_rate": RATE},
         "file in memory": lambda data, path: io.BytesIO(data),
-        "file on disk": lambda data, path: path.open("rb"),
         "file that cannot seek": lambda data, path: NotSeekable(data),
         "file:// address": lambda data, path: path.as_uri(),
         "memory:// address": lambda data, path: in_memory(data),
