@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -132,12 +131,11 @@ def check_rate(name: str, expected: int, sampling_rate: int) -> None:
         raise ValueError(f"{name} hears {expected} Hz, got {sampling_rate}")
 
 
-def _native_hops(recording: Recording, hop_s: float) -> Iterator[NDArray[np.float32]]:
-    """Yield each hop as a fresh [n_channels, hop_samples] array; after the recording's end, endless zeros."""
+def _native_hops(recording: Recording, hop_s: float, n_hops: int) -> Iterator[NDArray[np.float32]]:
     rate, n_samples = recording.sampling_rate, recording.n_samples
     rows = list(recording.samples.values())
     start = 0
-    for index in count(1):
+    for index in range(1, n_hops + 1):
         end = hop_boundary(index, hop_s, rate)
         hop = np.zeros((len(rows), end - start), dtype=np.float32)
         for row, samples in zip(hop, rows, strict=True):
@@ -194,34 +192,36 @@ def resampling_delay_samples(rate_in: int, rate_out: int, hop_s: float) -> int:
     return worst + math.ceil(worst / 50)
 
 
-def _resampled_hops(recording: Recording, hop_s: float, rate_out: int) -> Iterator[NDArray[np.float32]]:
-    """Yield hops at another rate, `resampling_delay_samples` late, from audio up to each hop's end only."""
-    rows = list(recording.samples.values())
-    rate, n_samples = recording.sampling_rate, recording.n_samples
-    stream = _resampler(rate, rate_out, len(rows))
-    delay = resampling_delay_samples(rate, rate_out, hop_s)
-    waiting = np.zeros((delay, len(rows)), dtype=np.float32)
-    start, start_out = 0, 0
-    for index in count(1):
-        end, end_out = hop_boundary(index, hop_s, rate), hop_boundary(index, hop_s, rate_out)
-        frames = np.zeros((end - start, len(rows)), dtype=np.float32)
-        for channel, samples in enumerate(rows):
-            heard = samples[start : min(end, n_samples)]
-            frames[: len(heard), channel] = heard
-        waiting = np.concatenate([waiting, stream.resample_chunk(frames)])
-        length = end_out - start_out
-        if len(waiting) < length:
-            raise RuntimeError(f"the resampler held back more than {delay} samples at hop {index - 1}")
-        yield waiting[:length].T.copy()
-        waiting = waiting[length:]
-        start, start_out = end, end_out
+def _resampled_hops(
+    recording: Recording, hop_s: float, n_hops: int, rate_out: int
+) -> Iterator[NDArray[np.float32]]:
+    """Yield hops at another rate, late by `resampling_delay_samples`.
+
+    The resampler is fed hop by hop: what it has given by the end of a hop, it made of the audio up to there.
+    It runs before the detector, whose work would push this loop out of the processor's caches at each hop.
+    """
+    n_channels, rate = len(recording.samples), recording.sampling_rate
+    filled = resampling_delay_samples(rate, rate_out, hop_s)
+    resampled = np.zeros((n_channels, hop_boundary(n_hops, hop_s, rate_out)), dtype=np.float32)
+    stream = _resampler(rate, rate_out, n_channels)
+    for index, hop in enumerate(_native_hops(recording, hop_s, n_hops), start=1):
+        given = stream.resample_chunk(np.ascontiguousarray(hop.T))[: resampled.shape[1] - filled]
+        resampled[:, filled : filled + len(given)] = given.T
+        filled += len(given)
+        if filled < hop_boundary(index, hop_s, rate_out):
+            raise RuntimeError(f"the resampler held back more than expected at hop {index - 1}")
+    for index in range(n_hops):
+        start, end = hop_boundary(index, hop_s, rate_out), hop_boundary(index + 1, hop_s, rate_out)
+        yield resampled[:, start:end].copy()
 
 
-def hops_of(recording: Recording, hop_s: float, sampling_rate: int) -> Iterator[NDArray[np.float32]]:
-    """Yield the hops of a recording at ``sampling_rate``, each a fresh float32 [n_channels, hop_samples].
+def hops_of(
+    recording: Recording, hop_s: float, n_hops: int, sampling_rate: int
+) -> Iterator[NDArray[np.float32]]:
+    """Yield the first ``n_hops`` of a recording at a rate, each a fresh float32 [n_channels, hop_samples].
 
     Hop ``i`` is made from audio before the end of frame ``i`` alone. After the recording's end zeros follow.
     """
     if sampling_rate == recording.sampling_rate:
-        return _native_hops(recording, hop_s)
-    return _resampled_hops(recording, hop_s, sampling_rate)
+        return _native_hops(recording, hop_s, n_hops)
+    return _resampled_hops(recording, hop_s, n_hops, sampling_rate)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -52,11 +52,13 @@ class ReplayTimer:
         audio_s: length of the conversations heard (not multiplied by the number of channels).
         detector_s: time spent inside the detector.
         total_s: time spent in all, the detector's included.
+        clock: what tells the time, in seconds; `time.process_time` counts this process's work alone.
     """
 
     audio_s: float = 0.0
     detector_s: float = 0.0
     total_s: float = 0.0
+    clock: Callable[[], float] = time.perf_counter
 
     @property
     def real_time_factor(self) -> float:
@@ -69,31 +71,63 @@ class ReplayTimer:
         return (self.total_s - self.detector_s) / self.detector_s if self.detector_s else math.nan
 
 
-def _check_answer(
-    answer: Mapping[str, ArrayLike], tracks: Sequence[str] | None, speakers: Sequence[str], frame: int
-) -> dict[str, NDArray[np.float64]]:
-    if not isinstance(answer, Mapping) or not answer:
-        raise ValueError(f"frame {frame}: push must return {{track: scores [n_channels]}}, got {answer!r}")
-    if tracks is not None and set(answer) != set(tracks):
-        raise ValueError(
-            f"frame {frame}: tracks {sorted(answer)} differ from the first frame's {sorted(tracks)}"
-        )
-    checked = {}
-    for track, values in answer.items():
-        try:
-            scores = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"frame {frame}, {track}: scores must be real numbers, got {values!r}") from None
-        if scores.shape != (len(speakers),):
+def lookahead_of(detector: object) -> float:
+    """Return the lookahead that a detector declares, in seconds; 0 if it declares none.
+
+    Raises:
+        ValueError: it is negative or not finite.
+    """
+    lookahead_s = float(getattr(detector, "lookahead_s", 0.0))
+    if not 0 <= lookahead_s < math.inf:
+        raise ValueError(f"lookahead_s must be finite and not negative, got {lookahead_s}")
+    return lookahead_s
+
+
+class _Collector:
+    """Scores of all frames, [n_channels, n_frames] per track, copied as they come and checked."""
+
+    def __init__(self, speakers: Sequence[str], n_frames: int) -> None:
+        self._speakers = speakers
+        self._n_frames = n_frames
+        self._tracks: dict[str, NDArray[np.float64]] = {}
+
+    def add(self, frame: int, answer: Mapping[str, ArrayLike]) -> None:
+        """Take the answer about a frame; answers about frames before the first are only checked."""
+        if not isinstance(answer, Mapping) or not answer:
             raise ValueError(
-                f"frame {frame}, {track}: expected a score for each of {len(speakers)} channels, shape "
-                f"({len(speakers)},), got shape {scores.shape}"
+                f"frame {frame}: push must return {{track: scores [n_channels]}}, got {answer!r}"
             )
-        if not np.isfinite(scores).all():
-            speaker = speakers[int(np.argmin(np.isfinite(scores)))]
-            raise ValueError(f"frame {frame}, {track}, {speaker}: score is not finite")
-        checked[track] = scores
-    return checked
+        if not self._tracks:
+            shape = (len(self._speakers), self._n_frames)
+            self._tracks = {track: np.empty(shape) for track in answer}
+        if answer.keys() != self._tracks.keys():
+            raise ValueError(
+                f"frame {frame}: tracks {sorted(answer)} differ from those before, {sorted(self._tracks)}"
+            )
+        for track, values in answer.items():
+            try:
+                scores = np.asarray(values, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"frame {frame}, {track}: scores must be real numbers, got {values!r}"
+                ) from None
+            if scores.shape != (len(self._speakers),):
+                raise ValueError(
+                    f"frame {frame}, {track}: expected a score for each of {len(self._speakers)} channels, "
+                    f"got shape {scores.shape}"
+                )
+            if frame >= 0:
+                self._tracks[track][:, frame] = scores
+
+    def scores(self) -> Scores:
+        """Return what was collected, all of it finite."""
+        for track, rows in self._tracks.items():
+            finite = np.isfinite(rows)
+            if not finite.all():
+                frame = int(np.argmin(finite.all(axis=0)))
+                speaker = self._speakers[int(np.argmin(finite[:, frame]))]
+                raise ValueError(f"frame {frame}, {track}, {speaker}: score is not finite")
+        return {track: dict(zip(self._speakers, rows, strict=True)) for track, rows in self._tracks.items()}
 
 
 def replay(
@@ -122,7 +156,9 @@ def replay(
         TypeError: an object without ``reset`` or ``push``.
         ImportError: the detector wants another rate and soxr is not installed.
     """
-    began = time.perf_counter()
+    timer = timer or ReplayTimer()
+    clock = timer.clock
+    began = clock()
     if not (hasattr(detector, "reset") and hasattr(detector, "push")):
         raise TypeError(
             f"{type(detector).__name__} is no detector: expected reset(speakers, sampling_rate) and push(hop)"
@@ -131,26 +167,18 @@ def replay(
     rate = getattr(detector, "sampling_rate", None) or recording.sampling_rate
     check_hop(hop_s, min(rate, recording.sampling_rate))
     n_frames = count_frames(recording.n_samples, hop_s, recording.sampling_rate)
-    ahead = math.floor(getattr(detector, "lookahead_s", 0.0) / hop_s + 1e-9)
-    hops = hops_of(recording, hop_s, rate)
-    speakers = recording.speakers
-    collected: dict[str, NDArray[np.float64]] = {}
-    entered = time.perf_counter()
-    detector.reset(speakers, rate)
-    detector_s = time.perf_counter() - entered
-    for index in range(n_frames + ahead):
-        hop = next(hops)
-        entered = time.perf_counter()
+    ahead = math.floor(lookahead_of(detector) / hop_s + 1e-9)
+    collector = _Collector(recording.speakers, n_frames)
+    entered = clock()
+    detector.reset(recording.speakers, rate)
+    detector_s = clock() - entered
+    for index, hop in enumerate(hops_of(recording, hop_s, n_frames + ahead, rate)):
+        entered = clock()
         answer = detector.push(hop)
-        detector_s += time.perf_counter() - entered
-        scores = _check_answer(answer, list(collected) or None, speakers, index)
-        if not collected:
-            collected = {track: np.empty((len(speakers), n_frames)) for track in scores}
-        if index >= ahead:
-            for track, values in scores.items():
-                collected[track][:, index - ahead] = values
-    if timer is not None:
-        timer.audio_s += recording.duration_s
-        timer.detector_s += detector_s
-        timer.total_s += time.perf_counter() - began
-    return {track: dict(zip(speakers, rows, strict=True)) for track, rows in collected.items()}
+        detector_s += clock() - entered
+        collector.add(index - ahead, answer)
+    scores = collector.scores()
+    timer.audio_s += recording.duration_s
+    timer.detector_s += detector_s
+    timer.total_s += clock() - began
+    return scores

@@ -200,8 +200,8 @@ def at_frame(index, answer):
         ({"eot": 0.5}, "frame 2, eot: expected a score for each of 2 channels"),
         ({"eot": ["x", "y"]}, "frame 2, eot: scores must be real numbers"),
         ({"eot": [0.0, None]}, "frame 2, eot"),
-        ({"eot": [0.0, 0.0], "int": [0.0, 0.0]}, "frame 2: tracks .*differ from the first frame's"),
-        ({"int": [0.0, 0.0]}, "frame 2: tracks .*differ from the first frame's"),
+        ({"eot": [0.0, 0.0], "int": [0.0, 0.0]}, "frame 2: tracks .*differ from those before"),
+        ({"int": [0.0, 0.0]}, "frame 2: tracks .*differ from those before"),
         ({}, "frame 2: push must return"),
         (None, "frame 2: push must return"),
         ([0.0, 0.0], "frame 2: push must return"),
@@ -211,6 +211,27 @@ def test_a_faulty_answer_is_refused_with_its_frame(answer, message):
     channels = {"speaker_1": (noise(9600), 24000), "speaker_2": (noise(9600), 24000)}
     with pytest.raises(ValueError, match=message):
         replay(channels, Recorder(answer=at_frame(2, answer)))
+
+
+def test_a_score_that_is_not_finite_is_named_by_the_first_frame_that_has_one():
+    answers = iter([[0.0, 0.0], [0.0, math.nan], [math.inf, 0.0]])
+    channels = {"a": (noise(3 * 1920), 24000), "b": (noise(3 * 1920), 24000)}
+    with pytest.raises(ValueError, match="frame 1, eot, b: score is not finite"):
+        replay(channels, Recorder(answer=lambda hop: {"eot": next(answers)}))
+
+
+@pytest.mark.parametrize("lookahead_s", [-0.01, math.nan, math.inf])
+def test_declared_lookahead_must_be_a_time(lookahead_s):
+    with pytest.raises(ValueError, match="lookahead_s must be finite and not negative"):
+        replay({"a": (noise(1920), 24000)}, Recorder(lookahead_s=lookahead_s))
+
+
+def test_with_lookahead_a_resampled_recording_is_heard_to_its_end():
+    heard = Recorder(sampling_rate=16000, lookahead_s=0.16)
+    scores = replay({"a": (noise(24000), 24000)}, heard)
+    assert len(scores["eot"]["a"]) == 13
+    assert len(heard.hops) == 15
+    assert np.any(heard.hops[12] != 0)
 
 
 def test_what_is_no_detector_is_refused():

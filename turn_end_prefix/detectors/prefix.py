@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..hops import check_channels, check_rate, count_frames, hop_boundary, resample_prefix
-from ..replay import Detector, replay
+from ..replay import Detector, lookahead_of, replay
 from .energy import EnergyVoice
 from .floor import Array
 from .turn_model import History, Model, TurnModelDetector, TurnSettings
@@ -181,7 +181,7 @@ def first_endpoint(
     turn = check_channels({SPEAKER: (samples, sampling_rate)}).samples[SPEAKER]
     scores = _eot(detector, np.pad(turn, (0, round(tail_s * sampling_rate))), sampling_rate, hop_s)
     above = np.flatnonzero(scores > theta)
-    return float((above[0] + 1) * hop_s + getattr(detector, "lookahead_s", 0.0)) if above.size else None
+    return float((above[0] + 1) * hop_s + lookahead_of(detector)) if above.size else None
 
 
 def _eot(detector: Any, samples: NDArray[np.float32], rate: int, hop_s: float) -> NDArray[np.float64]:
