@@ -22,6 +22,8 @@ from .scores import TRACKS, check_split, read_scores
 
 FPR_BUDGETS = (0.05, 0.10)
 LATENCY_BUDGETS_S = (0.3, 0.6)
+PARETO_ROWS = 10
+"""Of a front that may have hundreds of settings; `Sweep.pareto` gives all."""
 
 
 @dataclass(frozen=True)
@@ -156,20 +158,32 @@ def show(selection: Selection) -> None:
             ["", "threshold", "recall", "FPR", "median latency"],
             rows,
         )
-        point = selection.operating_point(track)
-        if point is None:
-            console.print(f"{track.upper()}: no operating point: no threshold has dev FPR within the budget")
-        elif point["at_edge"]:
-            console.print(
-                f"{track.upper()}: the optimum lies at the grid's edge: a threshold beyond it may be better"
-            )
+        front = swept.pareto()
+        n_settings = len(front["theta"])
+        shown = np.unique(np.linspace(0, n_settings - 1, min(n_settings, PARETO_ROWS)).round().astype(int))
+        table(
+            f"{track.upper()}: settings that no other one beats ({n_settings}, shown: {len(shown)})",
+            ["threshold", "recall", "FPR", "median latency"],
+            [_figures({name: values[i].item() for name, values in front.items()}) for i in shown],
+        )
+        console.print(_told(track, swept, selection.operating_point(track)) + "\n", highlight=False)
+
+
+def _told(track: str, swept: Sweep, point: dict[str, Any] | None) -> str:
+    if point is None:
+        return f"{track.upper()}: no operating point: no threshold is within the budget"
+    if not point["at_edge"]:
+        return f"{track.upper()}: threshold {point['theta']:.6g}, inside the range that was swept"
+    beyond = "no other one can be better" if swept.exact else "one beyond it may be better"
+    return f"{track.upper()}: threshold {point['theta']:.6g}, at the grid's edge: {beyond}"
 
 
 def _row(name: str, point: dict[str, Any] | None) -> list[str]:
-    if point is None:
-        return [name, *[DASH] * 4]
+    return [name, *([DASH] * 4 if point is None else _figures(point))]
+
+
+def _figures(point: dict[str, Any]) -> list[str]:
     return [
-        name,
         number(point["theta"]),
         percent(point["recall"]),
         percent(point["fpr"]),
