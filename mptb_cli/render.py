@@ -78,7 +78,8 @@ def counting(what: str) -> Iterator[Callable[[str, int], None]]:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; the first column is text, the others are figures."""
-    drawn = Table(title=title, title_justify="left", title_style="bold", header_style="", box=box.SIMPLE_HEAD)
+    console.print(title, style="bold", highlight=False, soft_wrap=True)
+    drawn = Table(header_style="", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
         drawn.add_column(column, justify="left" if index == 0 else "right", no_wrap=index == 0)
     for row in rows:
