@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .futures import REPLACEMENTS, replace_future
-from .hops import Channels, check_channels, check_hop
+from .hops import Channels, check_channels, check_hop, count_frames
 from .replay import Detector, lookahead_of, replay
-from .traces import Traces, compare, draw_probes, read_answers
+from .traces import Traces, check_frame_counts, compare, draw_probes, read_answers
 
 WholeFile = Callable[[Channels], Any]
 """A function of all the audio: ``f(channels)`` is ``{track: {speaker: values}}`` or a detector to replay."""
@@ -202,6 +202,8 @@ def check_causal(
         )
 
     before = traces(recording.samples)
+    if returns == "scores":
+        check_frame_counts(before, count_frames(recording.n_samples, hop_s, rate), hop_s)
     runs = [(recording.n_samples, UNCHANGED)]
     for index, probe in enumerate(draw_probes(before, recording.n_samples, probes, rng)):
         kinds = [REPLACEMENTS[index % len(REPLACEMENTS)]] if is_streaming(detector) else REPLACEMENTS

@@ -114,6 +114,16 @@ def read_answers(
     return traces
 
 
+def check_frame_counts(traces: Traces, n_frames: int, hop_s: float) -> None:
+    """Raise ValueError for a trace of more scores than ``n_frames``, or of fewer than half of them."""
+    for (track, speaker), trace in traces.items():
+        if not n_frames / 2 <= len(trace.times_s) <= n_frames + 1:
+            raise ValueError(
+                f"{track}, {speaker}: {len(trace.times_s)} scores for {n_frames} frames of {hop_s:g} s: "
+                "is hop_s the detector's, or does it return decisions?"
+            )
+
+
 def draw_probes(traces: Traces, n_samples: int, probes: int, rng: np.random.Generator) -> list[int]:
     """Draw the samples from which on the audio is replaced.
 

@@ -420,6 +420,11 @@ def test_faulty_settings_are_refused(settings_, message, channels):
         ({"eot": {"speaker_1": [0.0]}}, "eot: expected values for each of speaker_1, speaker_2"),
         ({"eot": {"speaker_1": [0.0], "speaker_2": [np.nan]}}, "eot, speaker_2: expected finite numbers"),
         ({"eot": {"speaker_1": [0.0], "speaker_2": 0.0}}, "eot, speaker_2: expected finite numbers"),
+        (
+            {"eot": {"speaker_1": [1.0, 2.5], "speaker_2": []}},
+            "eot, speaker_1: 2 scores for 188 frames of 0.08 s: .* does it return decisions",
+        ),
+        ({"eot": dict.fromkeys(("speaker_1", "speaker_2"), [0.0] * 1500)}, "1500 scores for 188 frames"),
     ],
 )
 def test_answers_of_another_shape_are_refused(answers, message, channels):
