@@ -51,26 +51,35 @@ sys.meta_path.insert(0, Absent())
 class Client:
     """Runs code in new processes that share one Hugging Face home; the code leaves its result in `answer`."""
 
-    def __init__(self, home, environment):
-        self.home, self.environment = home, environment
+    def __init__(self, server, home, environment):
+        self.server, self.home, self.environment = server, home, environment
+        self.folder = home.parent / "work"
+        self.folder.mkdir(exist_ok=True)
 
     def __call__(self, code, *, without_us=False, **variables):
-        done = self.run(code, without_us=without_us, **variables)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        code = PRELUDE + (WITHOUT_US if without_us else "") + textwrap.dedent(code)
+        out, err = self.folder / "stdout", self.folder / "stderr"
+        job = {
+            "code": code + "\nprint()\nprint(json.dumps(answer, default=plain))\n",
+            "environment": self.environment(
+                self.home, **({} if without_us else {"PYTHONPATH": str(REPO)}), **variables
+            ),
+            "folder": str(self.folder),
+            "stdout": str(out),
+            "stderr": str(err),
+        }
+        self.server.stdin.write(json.dumps(job) + "\n")
+        self.server.stdin.flush()
+        assert self.server.stdout.readline().strip() == "0", err.read_text()
+        return json.loads(out.read_text().splitlines()[-1])
 
-    def run(self, code, *, without_us=False, **variables):
-        script = PRELUDE + (WITHOUT_US if without_us else "") + textwrap.dedent(code)
-        script += "\nprint()\nprint(json.dumps(answer, default=plain))\n"
-        environment = self.environment(self.home, PYTHONPATH="" if without_us else str(REPO), **variables)
-        return subprocess.run(
-            [sys.executable, "-c", script],
-            env=environment,
-            cwd=self.home.parent,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+
+@pytest.fixture(scope="session")
+def client_server():
+    command = [sys.executable, str(Path(__file__).parent / "client_server.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.stdin.close()
 
 
 @pytest.fixture
@@ -88,19 +97,20 @@ def hub(empty_hub):
 
 
 @pytest.fixture
-def client(empty_hub, tmp_path):
-    return Client(tmp_path / "home", empty_hub.environment)
+def client(client_server, empty_hub, tmp_path_factory):
+    return Client(client_server, tmp_path_factory.mktemp("client") / "home", empty_hub.environment)
 
 
 @pytest.fixture(scope="module")
-def client_of(tmp_path_factory):
+def client_of(client_server, tmp_path_factory):
     """A client with a home of its own: of another Hub than the test's, or with `None` of no Hub."""
 
     def offline(home, **more):
         return {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1", **more}
 
     def make(hub):
-        return Client(tmp_path_factory.mktemp("client") / "home", hub.environment if hub else offline)
+        home = tmp_path_factory.mktemp("client") / "home"
+        return Client(client_server, home, hub.environment if hub else offline)
 
     return make
 
