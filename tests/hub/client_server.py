@@ -1,6 +1,6 @@
 """Starts clients quickly: a process that has imported what takes long forks one child for each piece of code.
 
-Nothing that reads `HF_*` variables is imported here: each child imports `huggingface_hub` and `datasets` itself.
+Nothing that reads `HF_*` variables is imported here: each child imports `huggingface_hub` and `datasets`.
 Jobs come as JSON lines on stdin: `code`, `environment`, `folder`, `stdout`, `stderr`; answers are exit codes.
 """
 
