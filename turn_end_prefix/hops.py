@@ -113,10 +113,12 @@ def _check_samples(speaker: str, samples: ArrayLike) -> NDArray[np.float32]:
         raise ValueError(f"{speaker}: has no samples")
     if not np.issubdtype(array.dtype, np.floating):
         raise ValueError(f"{speaker}: samples must be floats in [-1, 1], got {array.dtype}")
+    with np.errstate(over="ignore"):  # what is too large for float32 is named below
+        array = array.astype(np.float32, copy=False)
     finite = np.isfinite(array)
     if not finite.all():
         raise ValueError(f"{speaker}: sample {int(np.argmin(finite))} is not finite")
-    return array.astype(np.float32, copy=False)
+    return array
 
 
 def check_hop(hop_s: float, sampling_rate: int) -> None:

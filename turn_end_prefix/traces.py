@@ -139,7 +139,7 @@ def draw_probes(traces: Traces, n_samples: int, probes: int, rng: np.random.Gene
     heard = np.concatenate([trace.heard_samples for trace in traces.values()])
     moves = np.concatenate([trace.moves() for trace in traces.values()])
     decided = np.concatenate([np.full(len(t.times_s), t.scores is None) for t in traces.values()])
-    first = min(n_samples - 1, n_samples // EARLIEST_PROBE + 1)
+    first = max(1, min(n_samples - 1, n_samples // EARLIEST_PROBE + 1))
     inside = (heard >= first) & (heard < n_samples)
     heard, moves, decided = heard[inside], moves[inside], decided[inside]
     edges = np.linspace(first, n_samples, probes + 1).astype(np.int64).tolist()

@@ -454,6 +454,13 @@ def test_a_replacement_keeps_the_past_the_type_and_but_for_a_cut_the_length(n_ke
             assert np.any(altered[name][n_kept:] != samples[n_kept:])
 
 
+@pytest.mark.parametrize("n_samples", [1, 2, 1920, 1921])
+def test_the_shortest_recordings_can_be_checked(n_samples):
+    audio = np.full(n_samples, 0.1, dtype=np.float32)
+    for detector in (EnergyDetector(), whole_file(levels)):
+        assert check_causal(detector, {"a": (audio, 24000)}).ok
+
+
 def test_an_unknown_replacement_is_refused():
     with pytest.raises(ValueError, match="unknown replacement 'mute'"):
         replace_future({"a": np.zeros(4)}, 2, "mute", rng=np.random.default_rng(0))

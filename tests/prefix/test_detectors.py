@@ -233,6 +233,19 @@ def test_silence_at_one_half_is_a_fixed_hold_whoever_speaks_next():
             assert 3 + hold_s <= fired <= 3 + hold_s + 0.25
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("silence", {"hold_s": 0.0}, "hold_s must be finite and above 0, got 0.0"),
+        ("silence", {"least_speech_s": float("nan")}, "least_speech_s must be finite and above 0, got nan"),
+        ("random", {"every_s": 0.0}, "every_s must be above 0, got 0.0"),
+    ],
+)
+def test_times_that_are_not_above_zero_are_refused(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        load_detector(name, **options)
+
+
 def test_silence_beats_chance_and_energy_beats_silence_at_interruptions(conversations):
     chance = best_recall(conversations, lambda anchors: RandomDetector(), "eot")
     silence = best_recall(conversations, lambda anchors: SilenceDetector(), "eot")

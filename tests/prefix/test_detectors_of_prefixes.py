@@ -206,6 +206,11 @@ def test_a_tail_must_be_a_time(tail_s):
         first_endpoint(load_detector("silence"), speech(1), RATE, theta=0.5, tail_s=tail_s)
 
 
+def test_a_threshold_must_be_a_number():
+    with pytest.raises(ValueError, match="theta is NaN"):
+        first_endpoint(load_detector("silence"), speech(1), RATE, theta=math.nan)
+
+
 def test_a_detector_without_eot_scores_no_prefix_and_no_turn():
     class OnlyInt:
         name, lookahead_s, sampling_rate = "only-int", 0.0, None

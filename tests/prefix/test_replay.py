@@ -158,6 +158,7 @@ def test_a_row_or_column_is_read_as_one_channel():
         ({"a": (np.zeros(9, dtype=np.int16), 24000)}, "a: samples must be floats .* int16"),
         ({"a": (np.array([0, np.nan], dtype=np.float32), 24000)}, "a: sample 1 is not finite"),
         ({"a": (np.array([np.inf, 0], dtype=np.float32), 24000)}, "a: sample 0 is not finite"),
+        ({"a": (np.array([0, 1e300]), 24000)}, "a: sample 1 is not finite"),
         ({"a": (np.zeros(9, dtype=np.float32), 0)}, "a: sampling rate .* 0"),
         ({"a": (np.zeros(9, dtype=np.float32), 24000.0)}, "a: sampling rate .* 24000.0"),
         ({"a": (np.zeros(9, dtype=np.float32), "24000")}, "a: sampling rate .* '24000'"),

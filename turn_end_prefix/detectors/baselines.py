@@ -36,6 +36,9 @@ class SilenceDetector:
         hold_s: silence after which the score passes 0.5, in seconds.
         least_speech_s: speech that a silence must follow, in seconds.
         voice: tells speech from everything else; by default by energy.
+
+    Raises:
+        ValueError: a time that is not above 0.
     """
 
     name = "silence"
@@ -44,6 +47,9 @@ class SilenceDetector:
     def __init__(
         self, *, hold_s: float = 0.7, least_speech_s: float = 0.3, voice: VoiceActivity | None = None
     ) -> None:
+        for name, value in (("hold_s", hold_s), ("least_speech_s", least_speech_s)):
+            if not 0 < value < float("inf"):
+                raise ValueError(f"{name} must be finite and above 0, got {value}")
         self._voice: VoiceActivity = voice or EnergyVoice()
         self.sampling_rate = self._voice.sampling_rate
         self.hold_s = hold_s
@@ -88,6 +94,8 @@ class RandomDetector:
     sampling_rate: int | None = None
 
     def __init__(self, *, seed: int = 0, every_s: float = REFRACTORY_S) -> None:
+        if not every_s > 0:
+            raise ValueError(f"every_s must be above 0, got {every_s}")
         self.seed = seed
         self.every_s = every_s
 

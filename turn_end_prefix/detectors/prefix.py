@@ -10,6 +10,7 @@ has ended by the last sample. Three lines make a detector of a model::
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -174,10 +175,12 @@ def first_endpoint(
         hop_s (float, s): length of a frame.
 
     Raises:
-        ValueError: a faulty turn, a negative tail, or a detector that gives no ``eot``.
+        ValueError: a faulty turn, a negative tail, a NaN threshold, or a detector that gives no ``eot``.
     """
     if not 0 <= tail_s < float("inf"):
         raise ValueError(f"tail_s must be finite and not negative, got {tail_s}")
+    if math.isnan(theta):
+        raise ValueError("theta is NaN: no score is above it")
     turn = check_channels({SPEAKER: (samples, sampling_rate)}).samples[SPEAKER]
     scores = _eot(detector, np.pad(turn, (0, round(tail_s * sampling_rate))), sampling_rate, hop_s)
     above = np.flatnonzero(scores > theta)
