@@ -44,7 +44,7 @@ class Exported:
 
     Attributes:
         folder: where it is.
-        rows: for every config, the number of rows of each split.
+        rows: for every config, the number of rows of each split that has any.
         files: its files, relative to the folder, sorted.
         n_bytes: their size together.
     """
@@ -92,7 +92,7 @@ def export(
         What was written. With the test split of MultiPartyTurnBench that is also an `eval.yaml`.
 
     Raises:
-        CorpusError: the corpus cannot be read, or has no such split.
+        CorpusError: the corpus cannot be read, has no such split, or no rows in a table.
         FileExistsError: `out` is there, and is no earlier export or not to be replaced.
         RuntimeError: another process is exporting to `out`.
         ValueError: unknown tables, tables of both corpora, or sizes that are not positive.
@@ -224,8 +224,9 @@ def _write_table(
     progress: Progress | None,
 ) -> dict[str, int]:
     folder.mkdir()
-    return {
-        split: write_split(
+    rows = {}
+    for split, stream in streams.items():
+        n_rows = write_split(
             stream,
             folder,
             config=config,
@@ -234,8 +235,11 @@ def _write_table(
             row_group_bytes=row_group_bytes,
             progress=partial(progress, config, split) if progress else None,
         )
-        for split, stream in streams.items()
-    }
+        if n_rows:
+            rows[split] = n_rows
+    if not rows:
+        raise CorpusError(f"{config}: no rows in {', '.join(streams)}")
+    return rows
 
 
 def _write_texts(folder: Path, rows: dict[str, dict[str, int]], audio: str) -> None:

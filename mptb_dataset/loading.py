@@ -85,7 +85,7 @@ def load_dataset(
         raise ValueError(f"audio: {audio!r}: expected one of {', '.join(SCENES)}")
     if streaming and num_proc is not None:
         raise ValueError("num_proc does not go with streaming: use the num_workers of a DataLoader")
-    if isinstance(columns, str):
+    if columns is not None and (isinstance(columns, str) or not columns):
         raise ValueError(f"columns: {columns!r}: expected a list of column names")
     splits = _split_names(split, name)
     root, repo_id = locate(
@@ -211,10 +211,14 @@ def _as_undecoded(feature: Any) -> Any:
 
 
 def _undecoded(table: datasets.Dataset | datasets.IterableDataset) -> Any:
-    for column, feature in (table.features or {}).items():
-        if _as_undecoded(feature) is not feature:
-            table = table.cast_column(column, _as_undecoded(feature))
-    return table
+    features = datasets.Features({name: _as_undecoded(kind) for name, kind in table.features.items()})
+    if not isinstance(table, datasets.Dataset):
+        return table.cast(features)
+    # `Dataset.cast` would copy a table with lists of audio; the stored values stay as they are.
+    info = table.info.copy()
+    info.features = features
+    fingerprint = datasets.fingerprint.Hasher.hash((table._fingerprint, "undecoded"))
+    return datasets.Dataset(table.data, info=info, split=table.split, fingerprint=fingerprint)
 
 
 def _each(loaded: Any, change: Any) -> Any:

@@ -131,6 +131,14 @@ class MPTB(datasets.ArrowBasedBuilder):
             tables = self._mptb_tables(shards)
         yield from enumerate(tables)
 
+    def _as_dataset(self, split: Any = datasets.Split.TRAIN, in_memory: bool = False) -> datasets.Dataset:
+        """Read a built split; one without rows is an empty table, which `datasets` itself cannot read."""
+        info = (self.info.splits or {}).get(str(split))
+        if info is not None and info.num_examples == 0:
+            empty = self.info.features.arrow_schema.empty_table()
+            return datasets.Dataset(empty, info=self.info.copy(), split=datasets.NamedSplit(str(split)))
+        return super()._as_dataset(split=split, in_memory=in_memory)
+
     def _turn_end_tables(self, shards: list[Shard]) -> Iterator[pa.Table]:
         files = _turn_end_files(self.config, self.token)
         yield from read_shards(files, shards, self.info.features)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def write_split(
         progress: called with the number of rows written so far.
 
     Returns:
-        The number of rows. A split without rows has one shard without rows.
+        The number of rows. A split without rows has no shard: `datasets` cannot read one.
 
     Raises:
         CorpusError: audio that cannot be read, or a label that is none of 1, 0 and -1.
@@ -68,16 +69,14 @@ def write_split(
     features = exported_features(stream.features or Features(), config)
     # Decision points of a channel share its audio: one dictionary per row group stores it once.
     dictionary_bytes = row_group_bytes if config == "decision_points" else _PAGE_BYTES
+    where = f"{config} {split}"
     n_rows = 0
-    try:
-        with _Shards(folder, split, features.arrow_schema, max_shard_bytes, dictionary_bytes) as shards:
-            for table in _row_groups(stream, features, row_group_bytes):
-                shards.write(_finished(table, features, f"{config} {split}"))
-                n_rows += table.num_rows
-                if progress:
-                    progress(n_rows)
-    except OSError as error:
-        raise CorpusError(f"{config} {split}: {error}") from error
+    with _Shards(folder, split, features.arrow_schema, max_shard_bytes, dictionary_bytes) as shards:
+        for table in _row_groups(stream, features, row_group_bytes, where):
+            shards.write(_finished(table, features, where))
+            n_rows += table.num_rows
+            if progress:
+                progress(n_rows)
     return n_rows
 
 
@@ -88,22 +87,25 @@ class _Shards:
         self.folder, self.split, self.schema = folder, split, schema
         self.max_bytes, self.dictionary_bytes = max_bytes, dictionary_bytes
         self.paths: list[Path] = []
+        self._n_groups = 0
         self._overhead = sum(map(_n_leaves, schema.types)) * _CHUNK_OVERHEAD_BYTES
         # pyarrow stores the schema with its metadata twice over, once of that in base64.
         self._footer = 4 * len(schema.serialize())
 
     def __enter__(self) -> _Shards:
-        self._open()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self._close()
+        if self.paths:
+            self._close()
         if kind is None:
             for number, path in enumerate(self.paths):
                 path.rename(self.folder / f"{self.split}-{number:05d}-of-{len(self.paths):05d}.parquet")
 
     def write(self, table: pa.Table) -> None:
         """Add a row group, in a new file where this one would grow too large."""
+        if not self.paths:
+            self._open()
         size = self._sink.tell() + table.nbytes + (self._n_groups + 1) * self._overhead + self._footer
         if self._n_groups and size > self.max_bytes:
             self._close()
@@ -125,14 +127,26 @@ class _Shards:
         self._sink.close()
 
 
-def _row_groups(stream: IterableDataset, features: Features, max_bytes: int) -> Iterator[pa.Table]:
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CorpusError(f"{where}: {error}") from error
+
+
+def _row_groups(
+    stream: IterableDataset, features: Features, max_bytes: int, where: str
+) -> Iterator[pa.Table]:
     """Cut a stream into tables that hold at most `max_bytes` once their audio is in them."""
     audio = [name for name, feature in features.items() if _is_audio(feature)]
     pending: list[pa.Table] = []
     n_rows = n_bytes = 0
     for table in stream.with_format("arrow").iter(batch_size=_BATCH_ROWS if audio else ROW_GROUP_ROWS):
         start = 0
-        for row, size in enumerate(_row_bytes(table, audio)):
+        with _reading(where):
+            sizes = _row_bytes(table, audio)
+        for row, size in enumerate(sizes):
             if n_rows and (n_bytes + size > max_bytes or n_rows == ROW_GROUP_ROWS):
                 yield pa.concat_tables([*pending, table.slice(start, row - start)])
                 pending, start, n_rows, n_bytes = [], row, 0, 0
@@ -170,7 +184,8 @@ def _finished(table: pa.Table, features: Features, where: str) -> pa.Table:
             raise CorpusError(f"{where}: field 'label': {min(wrong)}: expected 1, 0 or -1")
     table = table_cast(table, features.arrow_schema)
     local = [name for name, feature in features.items() if _is_audio(feature) and _has_paths(table[name])]
-    return embed_table_storage(table) if local else table
+    with _reading(where):
+        return embed_table_storage(table) if local else table
 
 
 def _has_paths(column: pa.ChunkedArray) -> bool:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,8 +35,9 @@ def verify(root: str | os.PathLike[str], *, progress: Progress | None = None) ->
 
     MultiPartyTurnBench: every file of the manifests exists and can be read; every checksum of `SHA256SUMS`
     holds and every file has one; channels are 24 kHz, mono, of equal length and as long as the log says;
-    shipped anchors are those of the log; the splits are those of `metadata/split.json`; a split of the
-    published size has the card's totals. turn-end-detection: see `verify_turn_end.verify_turn_end`.
+    shipped anchors are those of the log; no conversation is in both splits, and the splits are those of
+    `metadata/split.json`; a split of the published size has the card's totals. turn-end-detection: see
+    `verify_turn_end.verify_turn_end`.
 
     Args:
         root: the folder.
@@ -54,6 +56,9 @@ def verify(root: str | os.PathLike[str], *, progress: Progress | None = None) ->
         return report
     corpus = Corpus(root)
     entries = {split: _entries(corpus, split, report) for split in corpus.splits}
+    splits_of = Counter(entry.conversation_id for found in entries.values() for entry in found)
+    twice = sorted(name for name, number in splits_of.items() if number > 1)
+    report.add_all("manifest.jsonl", "conversations in more than one split", twice)
     sums = read_checksums(corpus, report)
     steps = sum(len(found) for found in entries.values()) + len(sums)
     for done, step in enumerate(_steps(corpus, entries, sums, report), start=1):
