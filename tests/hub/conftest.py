@@ -16,6 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from loopback_hub import LoopbackHub
+from loopback_repos import folder_files
 
 from mptb_dataset import load_dataset, sample_dir
 
@@ -88,10 +89,20 @@ def empty_hub():
         yield hub
 
 
+UNWANTED = {
+    "viewer/index.html": "<html>",
+    "viewer/mix/dev_00001.mp3": b"mp3",
+    "data/dev.parquet": b"a preview",
+    "generation/generation_config.json": "{}",
+    "dev/audio/extra.flac": b"not of a scene",
+}
+"""What the published corpus holds beside the tables' files."""
+
+
 @pytest.fixture
 def hub(empty_hub):
     """The Hub with both corpora's samples under the published names."""
-    empty_hub.add(MPTB, Path(sample_dir("mptb")))
+    empty_hub.add(MPTB, {**folder_files(Path(sample_dir("mptb"))), **UNWANTED})
     empty_hub.add(TURN_END, Path(sample_dir("turn_end")))
     return empty_hub
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import yaml
 from huggingface_hub import ModelCardData, parse_eval_result_entries
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mptb_dataset.card import eval_yaml
 from mptb_dataset.eval_results import Source, eval_results_yaml, model_card_data
@@ -86,6 +88,14 @@ def test_numpy_scalars_become_plain_values():
     found = entries(values)
     assert {type(leaf) for leaf in leaves(found)} == {str, float}
     assert found[0]["value"] == 0.912 and found[1]["value"] == 1.0
+
+
+@settings(max_examples=30, deadline=None)
+@given(notes=st.text(min_size=1), recall=st.floats(0, 1))
+def test_any_note_and_any_rate_read_back_as_they_were(notes, recall):
+    first = parse_eval_result_entries(entries({"eot_recall": recall}, notes=notes))[0]
+    assert first.notes.endswith(f"; {notes}")
+    assert first.value == recall
 
 
 def test_without_a_source_there_is_no_source_key():

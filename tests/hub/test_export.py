@@ -304,28 +304,37 @@ def test_an_empty_folder_may_be_filled(tmp_path):
 
 
 @pytest.fixture
-def observations_with_label(tmp_path):
-    def make(labels):
+def observations(tmp_path):
+    """A corpus of observations with the given labels, for each split."""
+
+    def make(**labels_by_split):
         source = pq.read_table(f"{ROOTS['turn_end']}/observations/observations-test-00000-of-00001.parquet")
-        rows = [{**source.slice(0, 1).to_pylist()[0], "label": label} for label in labels]
         (tmp_path / "corpus/observations").mkdir(parents=True)
-        path = tmp_path / "corpus/observations/observations-test-00000-of-00001.parquet"
-        pq.write_table(source.from_pylist(rows, schema=source.schema), path)
+        for split, labels in labels_by_split.items():
+            rows = [{**source.slice(0, 1).to_pylist()[0], "label": label} for label in labels]
+            path = tmp_path / f"corpus/observations/observations-{split}-00000-of-00001.parquet"
+            pq.write_table(source.from_pylist(rows, schema=source.schema), path)
         return tmp_path / "corpus"
 
     return make
 
 
-def test_a_label_that_is_none_is_refused(tmp_path, observations_with_label):
+def test_a_label_that_is_none_is_refused(tmp_path, observations):
     with pytest.raises(CorpusError, match=r"observations test: field 'label': 7: expected 1, 0 or -1"):
-        export(observations_with_label([1, 7]), tmp_path / "out")
+        export(observations(test=[1, 7]), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_split_without_rows_has_a_shard_without_rows(tmp_path, observations_with_label):
-    done = export(observations_with_label([]), tmp_path / "out")
-    assert done.rows == {"observations": {"test": 0}}
-    assert pq.read_metadata(done.folder / "observations/test-00000-of-00001.parquet").num_rows == 0
+def test_a_split_without_rows_is_left_out_as_datasets_cannot_read_one(tmp_path, observations):
+    done = export(observations(train=[1, 0], test=[]), tmp_path / "out")
+    assert done.rows == {"observations": {"train": 2}}
+    assert done.files == ("README.md", "observations/train-00000-of-00001.parquet")
+    assert "test" not in (done.folder / "README.md").read_text().split("# turn-end")[0]
+
+
+def test_a_table_without_rows_is_refused(tmp_path, observations):
+    with pytest.raises(CorpusError, match="observations: no rows in test"):
+        export(observations(test=[]), tmp_path / "out")
 
 
 @pytest.mark.parametrize(

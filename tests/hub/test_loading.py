@@ -37,6 +37,23 @@ def test_a_split_fetches_its_manifest_its_annotations_and_its_noisy_audio_and_no
     assert others == [f"/api/datasets/{MPTB}/revision/main", f"/api/datasets/{MPTB}/tree/{sha}"]
 
 
+def test_every_table_from_the_hub_is_the_local_one(hub, client, comparable, local_rows):
+    tables = [
+        ("conversations", "test"),
+        ("decision_points", "test"),
+        ("observations", "train"),
+        ("endpoints", "test"),
+    ]
+    found = client(
+        f"""
+        from mptb_dataset import load_dataset
+        answer = [list(load_dataset(name, split=split, decode=False)) for name, split in {tables}]
+        """
+    )
+    for (name, split), rows in zip(tables, found, strict=True):
+        assert [comparable(row) for row in rows] == local_rows(name, split)
+
+
 def test_without_audio_columns_no_sound_is_fetched(hub, client):
     client(
         """
