@@ -114,8 +114,8 @@ def test_an_event_past_the_end_is_found(tree, edit):
     edit(tree, "events", lambda log: log["events"][8].update(offset=12.5))
     edit(tree, "anchors", lambda f: f["anchors"]["speaker_1"]["INT"].update(negative_spans=[[10.0, 12.5]]))
     assert only(tree) == (
-        "dev/annotations/events/dev_00001.json: event 'e8': field 'offset': 12.5 s is past the conversation's "
-        "end at 12.0 s"
+        "dev/annotations/events/dev_00001.json: event 'e8': field 'offset': 12.5 s is past the "
+        "conversation's end at 12.0 s"
     )
 
 
