@@ -7,8 +7,13 @@ import pytest
 import soxr
 
 from turn_end_prefix import check_causal, replay
-from turn_end_prefix.detectors import load_detector
-from turn_end_prefix.detectors.prefix import first_endpoint, pipeline_model, prefix_detector, score_prefixes
+from turn_end_prefix.detectors import (
+    first_endpoint,
+    load_detector,
+    pipeline_model,
+    prefix_detector,
+    score_prefixes,
+)
 
 RATE = 16000
 

@@ -14,8 +14,18 @@ from typing import Any, cast
 
 from ..replay import Detector
 from .extras import MissingExtraError
+from .prefix import first_endpoint, pipeline_model, prefix_detector, score_prefixes
 
-__all__ = ["GROUP", "MissingExtraError", "available_detectors", "load_detector"]
+__all__ = [
+    "GROUP",
+    "MissingExtraError",
+    "available_detectors",
+    "first_endpoint",
+    "load_detector",
+    "pipeline_model",
+    "prefix_detector",
+    "score_prefixes",
+]
 
 GROUP = "mptb.detectors"
 """The entry-point group in which packages offer detectors."""
