@@ -228,6 +228,17 @@ def test_after_a_first_load_tables_and_streams_work_offline(hub, client):
     assert hub.requests == []
 
 
+def test_after_a_first_load_turns_without_audio_work_offline(hub, client):
+    code = """
+    from mptb_dataset import load_dataset
+    answer = list(load_dataset("turns", split="validation", audio="none"))
+    """
+    first = client(code)
+    hub.requests.clear()
+    assert client(code, HF_HUB_OFFLINE="1") == first
+    assert hub.requests == []
+
+
 def test_a_connection_cut_in_the_middle_of_a_file_is_taken_up_again(hub, client, comparable, local_rows):
     hub.cut("dev_00003_speaker_1.flac")
     rows = client(DEV)
