@@ -40,6 +40,9 @@ _ADDRESS = re.compile(r"hf://datasets/([^/@]+/[^/@]+)(?:@(refs/(?:pr|convert)/[^
 _WAITS_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Pauses before the Hub is asked again: `huggingface_hub` repeats downloads, but not its first question."""
 
+_WINDOW_S = 300.0
+"""The Hub counts requests in windows of five minutes: no longer wait is worth it."""
+
 _PASSING = {408, 429, 500, 502, 503, 504}
 """HTTP statuses that go away by waiting."""
 
@@ -153,16 +156,16 @@ def _patiently(ask: Callable[..., Answer], address: str, *arguments: Any, **opti
     Raises:
         CorpusError: what went wrong, from the Hub's own error.
     """
-    for wait_s in (*_WAITS_S, None):
+    waits_s = iter(_WAITS_S)
+    while True:
         try:
             return ask(*arguments, **options)
         except OSError as error:
-            refusal = _refusal(error)
+            refusal, wait_s = _refusal(error), next(waits_s, None)
             if wait_s is None or getattr(refusal, "status_code", None) not in _PASSING:
                 raise CorpusError(f"{address}: {_explain(error, refusal)}") from error
             after = refusal.headers.get("Retry-After", "")
-            time.sleep(max(wait_s, float(after) if after.isdigit() else 0.0))
-    raise AssertionError("unreachable")
+            time.sleep(max(wait_s, min(float(after), _WINDOW_S) if after.isdigit() else 0.0))
 
 
 def _refusal(error: BaseException | None) -> Any:

@@ -197,6 +197,13 @@ def test_without_the_test_split_there_is_no_benchmark(tmp_path):
     assert done.rows == {"channels": {"dev": 6}}
 
 
+def test_the_same_corpus_gives_the_same_bytes(tmp_path, exported):
+    again = export(ROOTS["mptb"], tmp_path / "out", row_group_bytes=1_500_000, max_shard_bytes=2_500_000)
+    assert again.files == exported["mptb"].files
+    for name in again.files:
+        assert (again.folder / name).read_bytes() == (exported["mptb"].folder / name).read_bytes()
+
+
 def test_progress_counts_the_rows_of_every_split(tmp_path):
     seen = []
     done = export(
