@@ -192,7 +192,7 @@ def check_causal(
     recording = check_channels(channels)
     rate = recording.sampling_rate
     check_hop(hop_s, rate)
-    donors = list(check_channels(other).samples.values()) if other is not None else None
+    donors = _donors(other, rate)
     rng = np.random.default_rng(seed)
 
     def traces(rows: Mapping[str, NDArray[np.float32]]) -> Traces:
@@ -232,6 +232,15 @@ def check_causal(
         n_runs=1 + len(runs),
         violations=tuple(violations),
     )
+
+
+def _donors(other: Channels | None, rate: int) -> list[NDArray[np.float32]] | None:
+    if other is None:
+        return None
+    recording = check_channels(other)
+    if recording.sampling_rate != rate:
+        raise ValueError(f"other has {recording.sampling_rate} Hz but channels have {rate} Hz")
+    return list(recording.samples.values())
 
 
 def name_of(detector: Any) -> str:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -157,9 +158,9 @@ def _soxr(rate_in: int, rate_out: int) -> Any:
     return soxr
 
 
-def _resampler(rate_in: int, rate_out: int, n_channels: int) -> Any:
+def _resampler(rate_in: int, rate_out: int) -> Any:
     soxr = _soxr(rate_in, rate_out)
-    return soxr.ResampleStream(rate_in, rate_out, n_channels, dtype="float32", quality=RESAMPLING_QUALITY)
+    return soxr.ResampleStream(rate_in, rate_out, 1, dtype="float32", quality=RESAMPLING_QUALITY)
 
 
 def resample_prefix(samples: NDArray[np.float32], rate_in: int, rate_out: int) -> NDArray[np.float32]:
@@ -184,11 +185,11 @@ def resampling_delay_samples(rate_in: int, rate_out: int, hop_s: float) -> int:
     """
     if rate_in == rate_out:
         return 0
-    stream = _resampler(rate_in, rate_out, 1)
+    stream = _resampler(rate_in, rate_out)
     available, worst, start = 0, 0, 0
     for index in range(1, CALIBRATION_HOPS + 1):
         end = hop_boundary(index, hop_s, rate_in)
-        available += len(stream.resample_chunk(np.zeros((end - start, 1), dtype=np.float32)))
+        available += len(stream.resample_chunk(np.zeros(end - start, dtype=np.float32)))
         worst = max(worst, hop_boundary(index, hop_s, rate_out) - available)
         start = end
     return worst + math.ceil(worst / 50)
@@ -202,18 +203,24 @@ def _resampled_hops(
     The resampler is fed hop by hop: what it has given by the end of a hop, it made of the audio up to there.
     It runs before the detector, whose work would push this loop out of the processor's caches at each hop.
     """
-    n_channels, rate = len(recording.samples), recording.sampling_rate
-    filled = resampling_delay_samples(rate, rate_out, hop_s)
-    resampled = np.zeros((n_channels, hop_boundary(n_hops, hop_s, rate_out)), dtype=np.float32)
-    stream = _resampler(rate, rate_out, n_channels)
-    for index, hop in enumerate(_native_hops(recording, hop_s, n_hops), start=1):
-        given = stream.resample_chunk(np.ascontiguousarray(hop.T))[: resampled.shape[1] - filled]
-        resampled[:, filled : filled + len(given)] = given.T
-        filled += len(given)
-        if filled < hop_boundary(index, hop_s, rate_out):
-            raise RuntimeError(f"the resampler held back more than expected at hop {index - 1}")
-    for index in range(n_hops):
-        start, end = hop_boundary(index, hop_s, rate_out), hop_boundary(index + 1, hop_s, rate_out)
+    rate = recording.sampling_rate
+    delay = resampling_delay_samples(rate, rate_out, hop_s)
+    boundaries = [hop_boundary(index, hop_s, rate) for index in range(n_hops + 1)]
+    needed = [hop_boundary(index, hop_s, rate_out) for index in range(n_hops + 1)]
+    resampled = np.zeros((len(recording.samples), needed[-1]), dtype=np.float32)
+    for row, samples in zip(resampled, recording.samples.values(), strict=True):
+        stream = _resampler(rate, rate_out)
+        filled = delay
+        for index, (start, end) in enumerate(pairwise(boundaries)):
+            hop = samples[start:end]
+            if len(hop) < end - start:
+                hop = np.pad(hop, (0, end - start - len(hop)))
+            given = stream.resample_chunk(hop)[: needed[-1] - filled]
+            row[filled : filled + len(given)] = given
+            filled += len(given)
+            if filled < needed[index + 1]:
+                raise RuntimeError(f"the resampler held back more than {delay} samples at hop {index}")
+    for start, end in pairwise(needed):
         yield resampled[:, start:end].copy()
 
 

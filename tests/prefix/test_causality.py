@@ -405,6 +405,7 @@ def test_audio_of_another_conversation_can_be_put_in(channels):
         ({"lookahead_s": -0.1}, "lookahead_s must be finite and not negative"),
         ({"returns": "labels"}, "returns must be 'scores' or 'decisions'"),
         ({"hop_s": 0.0}, "hop_s must be"),
+        ({"other": {"b": (np.zeros(9), 16000)}}, "other has 16000 Hz but channels have 24000 Hz"),
     ],
 )
 def test_faulty_settings_are_refused(settings_, message, channels):
