@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 
@@ -78,6 +79,11 @@ class CachedRecording:
         self._stop = stop
 
 
+def _close_all(recordings: OrderedDict[Hashable, CachedRecording]) -> None:
+    while recordings:
+        recordings.popitem()[1].reader.close()
+
+
 class RecordingCache:
     """The recordings used last, within bounds. Of one process; hold `lock` while working with it.
 
@@ -91,6 +97,8 @@ class RecordingCache:
         self.pid = os.getpid()
         self.lock = threading.Lock()
         self._recordings: OrderedDict[Hashable, CachedRecording] = OrderedDict()
+        # Also at the interpreter's exit: libsndfile may be gone by the time that an open file notices.
+        weakref.finalize(self, _close_all, self._recordings)
         self._lost: deque[int] = deque(maxlen=_REMEMBERED_LOSSES)
 
     def get(self, key: Hashable, open_recording: Callable[[], CachedRecording]) -> CachedRecording:

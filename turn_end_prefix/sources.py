@@ -75,7 +75,7 @@ def _as_file(source: Any) -> tuple[Any, str]:
     if isinstance(source, (bytes, bytearray, memoryview)):
         if not len(source):
             raise DecodeError("audio is empty (0 bytes)")
-        return _in_memory(source), f"audio of {len(source)} bytes"
+        return io.BytesIO(source), f"audio of {len(source)} bytes"
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if isinstance(path, str) and "://" in path:
@@ -93,14 +93,6 @@ def _as_file(source: Any) -> tuple[Any, str]:
         return io.BytesIO(source.read()), name
     source.seek(0)
     return source, name
-
-
-def _in_memory(data: bytes | bytearray | memoryview) -> Any:
-    if not isinstance(data, memoryview):
-        return io.BytesIO(data)
-    import pyarrow
-
-    return pyarrow.BufferReader(data)  # unlike BytesIO it does not copy: the data can be a mapped file
 
 
 def _fetch(address: str) -> io.BytesIO:

@@ -185,9 +185,8 @@ class PrefixTransform:
             )
             for request in requests:
                 row = request.row
-                request.start, request.stop = prefix_range(
-                    opened.reader, row[self.at], window_s=self.window_s
-                )
+                at_s = row[self.at].item() if hasattr(row[self.at], "item") else row[self.at]
+                request.start, request.stop = prefix_range(opened.reader, at_s, window_s=self.window_s)
             for group in _overlapping(requests):
                 first, last = group[0].start, max(group, key=lambda request: request.stop)
                 row = last.row

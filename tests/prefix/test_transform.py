@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import subprocess
 import sys
 import threading
 
@@ -408,3 +409,28 @@ def test_a_duration_that_fits_no_rate_is_left_to_the_verification(table, encode,
 def test_an_option_that_means_nothing_is_an_error_at_once(options, error):
     with pytest.raises(error, match="expected"):
         PrefixTransform(**options)
+
+
+def test_a_process_that_ends_with_recordings_open_ends_quietly(table, encode, noise, tmp_path):
+    (tmp_path / "channel.flac").write_bytes(encode(noise(RATE), RATE))
+    script = (
+        "import numpy as np\n"
+        "from turn_end_prefix import PrefixTransform\n"
+        f"row = {{'audio': {{'bytes': None, 'path': {str(tmp_path / 'channel.flac')!r}}}, 'at_s': 0.5}}\n"
+        "transform = PrefixTransform()\n"
+        "assert len(transform(row)['audio']['array']) == 8000\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_a_stream_of_formatted_rows_is_cut_at_the_number_that_it_holds(
+    observations, turns, waves, as_float, kind
+):
+    pytest.importorskip(kind)
+    stream = observations.to_iterable_dataset().with_format(kind).map(PrefixTransform(turns), batched=True)
+    for row, plain in zip(stream, observations, strict=True):
+        array = np.asarray(row["audio"]["array"])
+        np.testing.assert_array_equal(array, as_float(waves[plain["turn_key"]][: len(array)]))
+        assert n_samples(plain["at_s"], RATE) - len(array) in (0, 1)  # these formats round to float32
