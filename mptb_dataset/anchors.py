@@ -76,8 +76,10 @@ def event_anchors(events: Sequence[Mapping[str, Any]], *, source: str = "event l
         elif kind == "interruption":
             end_s = start_s
         elif kind == "hold":
-            turn_onsets = turn_onsets or _turn_onsets(events)
-            start_s, end_s = end_s, _resume_s(event, turn_onsets[event["speaker"]], source)
+            speaker = event["speaker"]
+            if speaker not in turn_onsets:
+                turn_onsets[speaker] = _turn_onsets(events, speaker)
+            start_s, end_s = end_s, _resume_s(event, turn_onsets[speaker], source)
         elif kind == "interrupted":
             # Rounded to the microseconds that scoring compares: 9.6 - 0.25 must not be 9.349999999999998.
             start_s, end_s = round(max(0.0, end_s - EXCLUSION_S), 6), round(end_s + EXCLUSION_S, 6)
@@ -85,13 +87,11 @@ def event_anchors(events: Sequence[Mapping[str, Any]], *, source: str = "event l
     return found
 
 
-def _turn_onsets(events: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """When each speaker's turns begin, ascending."""
-    onsets: dict[str, list[float]] = {}
-    for event in events:
-        if event["label"] == "TURN":
-            onsets.setdefault(event["speaker"], []).append(float(event["onset"]))
-    return {speaker: sorted(times) for speaker, times in onsets.items()}
+def _turn_onsets(events: Sequence[Mapping[str, Any]], speaker: str) -> list[float]:
+    """When a speaker's turns begin, ascending."""
+    return sorted(
+        float(event["onset"]) for event in events if event["label"] == "TURN" and event["speaker"] == speaker
+    )
 
 
 def _resume_s(hold: Mapping[str, Any], turn_onsets: Sequence[float], source: str) -> float:

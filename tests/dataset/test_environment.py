@@ -79,7 +79,7 @@ def test_a_local_corpus_is_loaded_without_opening_a_socket(run_python, tree, tur
         import mptb_dataset
         for name in ("conversations", "channels", "decision_points"):
             mptb_dataset.load_dataset(name, data_dir={str(tree)!r}, decode=False)
-            next(iter(mptb_dataset.load_dataset(name, data_dir={str(tree)!r}, split="dev", streaming=True)))
+            next(iter(mptb_dataset.load_dataset(name, data_dir={str(tree)!r}, split="dev", decode=False, streaming=True)))
         for name in ("observations", "turns", "endpoints"):
             mptb_dataset.load_dataset(name, data_dir={str(turn_sample)!r}, decode=False)
         import datasets
