@@ -116,13 +116,13 @@ class RecordingCache:
         """Close a recording and forget it, if it is there."""
         recording = self._recordings.pop(key, None)
         if recording is not None:
+            self._lost.append(hash(key))
             recording.reader.close()
 
     def trim(self) -> None:
         """Close the recordings used longest ago until the rest is within bounds."""
         total = sum(recording.nbytes for recording in self._recordings.values())
         while self._recordings and (total > self.max_bytes or len(self._recordings) > self.max_recordings):
-            key, oldest = self._recordings.popitem(last=False)
+            key, oldest = next(iter(self._recordings.items()))
             total -= oldest.nbytes
-            oldest.reader.close()
-            self._lost.append(hash(key))
+            self.drop(key)

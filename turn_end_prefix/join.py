@@ -108,7 +108,7 @@ class AudioTable:
         keys = _key_values(table.select_columns(list(self.key)).with_format("arrow")[:], self.key)
         self.rows = _unique(keys, self.key)
         self.groups: dict[Hashable, list[tuple[Hashable, ...]]] = {}
-        for values in self.rows:
+        for values in self.rows if len(self.key) > 1 else ():
             self.groups.setdefault(values[0], []).append(values)
         kept = ["audio", *filter(None, [self.duration_column])]
         self.table = table.select_columns(kept).with_format("arrow")
@@ -136,14 +136,18 @@ class AudioTable:
         source = _source(table.column("audio").slice(place, 1).chunk(0))
         return Stored(source, self.declared_rate, duration_s)
 
-    def find_channels(self, conversation_id: str, speaker: str) -> dict[str, Recording]:
-        """Find the recordings of all speakers of a conversation, in the table's order.
+    def find_channels(self, row: Mapping[str, Any]) -> dict[str, Recording]:
+        """Find the recordings of all speakers of a row's conversation.
+
+        They are the row's `speakers` where it has them, in that order; else those of the table.
 
         Raises:
-            JoinError: the table does not have this speaker of this conversation.
+            JoinError: the table lacks one of them, or the row's own speaker.
         """
-        self.find(conversation_id, speaker)
-        return {str(key[-1]): self.find(*key) for key in self.groups[conversation_id]}
+        conversation_id = row["conversation_id"]
+        self.find(conversation_id, row["speaker"])
+        speakers = row.get("speakers") or [speaker for _, speaker in self.groups[conversation_id]]
+        return {str(speaker): self.find(conversation_id, speaker) for speaker in speakers}
 
 
 def own_recording(row: Mapping[str, Any]) -> Recording:

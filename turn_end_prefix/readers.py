@@ -214,8 +214,13 @@ def _cannot_open(file: Any, name: str, error: Exception) -> DecodeError:
 def _cannot_decode(reader: Reader, start: int, n_wanted: int, error: object) -> DecodeError:
     return DecodeError(
         f"{reader.name}: samples {start} to {start + n_wanted} of {reader.n_frames} cannot be decoded: "
-        f"damaged or cut short ({str(error).partition(chr(10))[0]})"
+        f"damaged or cut short ({first_line(error)})"
     )
+
+
+def first_line(error: object) -> str:
+    """Keep of an error what names it: torchcodec's go on for pages."""
+    return str(error).partition("\n")[0]
 
 
 def check_channels(n_channels: int, name: str) -> None:

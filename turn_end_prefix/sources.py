@@ -20,6 +20,7 @@ from .readers import (
     SoundFileReader,
     TorchcodecReader,
     check_channels,
+    first_line,
 )
 
 BACKENDS = ("soundfile", "torchcodec")
@@ -113,8 +114,7 @@ def _decode_with_torchcodec(file: Any, name: str) -> Any:
     except (ImportError, OSError, RuntimeError) as error:
         raise ImportError(
             "backend='torchcodec' needs torch, a torchcodec that fits it and FFmpeg's shared libraries "
-            f"({type(error).__name__}: {(str(error).splitlines() or [''])[0]}); backend='soundfile' gives "
-            "the same samples"
+            f"({type(error).__name__}: {first_line(error)}); backend='soundfile' gives the same samples"
         ) from error
     try:
         if isinstance(file, (str, bytes)):
@@ -122,7 +122,7 @@ def _decode_with_torchcodec(file: Any, name: str) -> Any:
         file.seek(0)
         return AudioDecoder(file)
     except (RuntimeError, ValueError) as error:
-        raise DecodeError(f"{name}: torchcodec cannot open it: {str(error).splitlines()[0]}") from error
+        raise DecodeError(f"{name}: torchcodec cannot open it: {first_line(error)}") from error
 
 
 def _plain_decoder(decoder: Any) -> TorchcodecReader:

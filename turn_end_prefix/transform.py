@@ -49,9 +49,13 @@ class PrefixTransform:
     own included, cut at the same sample.
 
     The transform can be pickled and used in DataLoader workers, forked or spawned: each process keeps its
-    own small cache of recordings. A query without the `at` column, as of `table.select_columns(["label"])`, is
-    passed through untouched. (`table["label"]` asks the transform for whole rows: take columns from the
+    own small cache of recordings. A query without the `at` column, as of `table.select_columns(["label"])`,
+    is passed through untouched. (`table["label"]` asks the transform for whole rows: take columns from the
     table before it is transformed.)
+
+    Rows with their own `audio` are best left undecoded (`Audio(decode=False)`): `datasets` otherwise opens
+    a decoder per row first, which needs torchcodec, takes time, and fails on a broken file without naming
+    the row.
 
     Args:
         turns: the table to find a row's audio in, a `Dataset` with `key` and `audio`; its audio is read as
@@ -163,7 +167,7 @@ class PrefixTransform:
                 return {"": self.table.find(row[self.key]) if self.table else own_recording(row)}
             if self.table is None:
                 return sibling_recordings(row)
-            return self.table.find_channels(row["conversation_id"], row["speaker"])
+            return self.table.find_channels(row)
         except JoinError as error:
             raise JoinError(f"{_name(row)}: {error}") from None
         except ValueError as error:

@@ -145,6 +145,14 @@ def test_a_conversation_or_speaker_that_the_table_lacks_is_named(points, channel
             heard[0]
 
 
+def test_a_speaker_of_the_row_that_the_table_lacks_is_named_too(points, channels):
+    heard = points.with_transform(PrefixTransform(channels.select([0, 1]), other_channels=True))
+    with pytest.raises(
+        JoinError, match=r"key 'dev_00001/speaker_2'.*speaker 'speaker_3' is not in the table"
+    ):
+        heard[0]
+
+
 def test_rows_that_do_not_say_whose_they_are_are_refused(points, channels):
     with pytest.raises(ValueError, match="rows have no column 'speaker', only"):
         points.remove_columns("speaker").with_transform(PrefixTransform(channels, other_channels=True))[0]

@@ -133,6 +133,14 @@ def test_a_cache_that_proves_too_small_grows(turns, table, files_opened):
     assert len(files_opened) <= 6
 
 
+def test_batches_that_come_back_to_many_turns_find_them_again(table, encode, noise, files_opened):
+    turns = table([encode(noise(1600, i), RATE) for i in range(8)], turn_key=list("abcdefgh"))
+    rows = table(turn_key=list("abcdefgh") * 6, at_s=[0.1] * 48, label=[0] * 48)
+    for _ in rows.with_transform(PrefixTransform(turns)).iter(8):
+        pass
+    assert len(files_opened) < 8 * 5
+
+
 def test_without_a_cache_the_prefixes_are_the_same(observations, turns, waves, as_float):
     heard = observations.with_transform(PrefixTransform(turns, cache_bytes=0))
     assert_prefixes(list(heard), expected(observations, waves, as_float))
@@ -424,6 +432,7 @@ def test_a_process_that_ends_with_recordings_open_ends_quietly(table, encode, no
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor")  # by the formatter of datasets
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_a_stream_of_formatted_rows_is_cut_at_the_number_that_it_holds(
     observations, turns, waves, as_float, kind
