@@ -85,6 +85,7 @@ def test_a_program_that_peeks_is_caught(rule, audit):
     assert report.violations[0].conversation_id in str(report)
 
 
+@pytest.mark.slow
 def test_lookahead_that_is_declared_passes(audit):
     early = "times = (np.flatnonzero((level[:-1] > 0.01) & (level[1:] <= 0.01)) + 1) / 10"
     assert not audit(early).ok
@@ -103,6 +104,7 @@ def test_gold_is_not_handed_over(audit):
     assert "no gold here" in str(error.value)
 
 
+@pytest.mark.slow
 def test_the_choice_of_conversations_and_the_report_follow_the_seed(audit):
     peeking = PEEKING["level of the whole file"]
     one, same, other = (audit(peeking, max_conversations=1, probes=2, seed=s) for s in (0, 0, 3))
