@@ -71,8 +71,8 @@ def build_table(
         raise
 
 
-class _ColumnError(TypeError):
-    """A column that cannot be made."""
+class _ColumnError(CorpusError):
+    """A column that cannot be made; `build_table` adds the file."""
 
 
 def _to_table(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.Table:

@@ -120,11 +120,13 @@ class TurnEndFiles:
         return features
 
     def stamp(self, path: str) -> bytes:
-        """What tells a changed local shard: name, size, time and the Parquet footer with its statistics."""
+        """What tells a changed local shard: name, size, times and the Parquet footer with its statistics."""
         status = os.stat(path)
         with open(path, "rb") as file:
             file.seek(max(0, status.st_size - (1 << 16)))
-            return f"{path} {status.st_size} {status.st_mtime_ns} ".encode() + file.read()
+            return (
+                f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} ".encode() + file.read()
+            )
 
     def _find(self) -> dict[str, list[str]]:
         folder = f"{self.root}/{self.config}" if self._hub else os.path.join(self.root, self.config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -60,10 +61,10 @@ Row = dict[str, Any]
 def verify_turn_end(root: str, report: Report, *, progress: Progress | None = None) -> None:
     """Check a turn-end-detection tree.
 
-    Per split: keys are unique; `label` is the one of its `kind`; an observation's turn exists and holds
-    `at_s`; a turn's audio can be decoded and is as long as `audio_duration_s`; an endpoint's turn exists and
-    has its duration, and `cut_early` says whether `first_endpoint_s < audio_duration_s` (false or null where
-    nothing fired).
+    No turn is in two splits. Per split: keys are unique; `label` is the one of its `kind`; an observation's
+    turn exists and holds `at_s`; a turn's audio can be decoded and is as long as `audio_duration_s`; an
+    endpoint's turn exists and has its duration, and `cut_early` says whether
+    `first_endpoint_s < audio_duration_s` (false or null where nothing fired).
 
     Args:
         root: the folder.
@@ -73,19 +74,26 @@ def verify_turn_end(root: str, report: Report, *, progress: Progress | None = No
     tables = {name: files for name in TURN_END_CONFIGS if (files := _files(root, name, report)) is not None}
     splits = sorted({split for files in tables.values() for split in files.splits})
     step = _stepper(tables, progress)
+    splits_of: Counter[str] = Counter()
     for split in splits:
-        rows = {
-            name: _rows(files, split, step, report) for name, files in tables.items() if split in files.splits
-        }
-        for name, found in rows.items():
-            report.count(name, len(found))
+        rows: dict[str, list[Row]] = {}
+        whole: set[str] = set()
+        for name, files in tables.items():
+            if split in files.splits:
+                faults = len(report.problems)
+                rows[name] = list(_rows(files, split, step, report))
+                report.count(name, len(rows[name]))
+                whole |= {name} if len(report.problems) == faults else set()
         turns = _index(rows.get("turns", []), "turn_key", f"turns, {split}", report)
+        splits_of.update(turns.keys())
         _check_turns(rows.get("turns", []), f"turns, {split}", report)
         _check_labels(rows.get("observations", []), f"observations, {split}", report)
         _check_endpoints(rows.get("endpoints", []), f"endpoints, {split}", report)
-        if "turns" in rows:
+        if "turns" in whole:  # else every row of a shard that cannot be read would seem to miss its turn
             _join_observations(rows.get("observations", []), turns, f"observations, {split}", report)
             _join_endpoints(rows.get("endpoints", []), turns, f"endpoints, {split}", report)
+    twice = sorted(str(key) for key, number in splits_of.items() if number > 1)
+    report.add_all("turns", "field 'turn_key' stands in more than one split", twice)
 
 
 def _files(root: str, config: str, report: Report) -> TurnEndFiles | None:
@@ -116,23 +124,21 @@ def _stepper(tables: Mapping[str, TurnEndFiles], progress: Progress | None) -> C
     return step
 
 
-def _rows(files: TurnEndFiles, split: str, step: Callable[[], None], report: Report) -> list[Row]:
+def _rows(files: TurnEndFiles, split: str, step: Callable[[], None], report: Report) -> Iterator[Row]:
     """The looked-at columns as rows, with the length of the audio, or what is wrong with it, in its place."""
     where = f"{files.config}, {split}"
     columns = _COLUMNS[files.config]
-    rows: list[Row] = []
     try:
         missing = [name for name in columns if name not in files.features([split])]
         if missing:
             report.add(where, f"no column {missing[0]!r}: expected {', '.join(columns)}")
-            return []
+            return
         for shard in files.shards(split):
             for table in read_shards(files, [shard], Features(columns)):
-                rows += _without_audio(table, os.path.dirname(shard[0]))
+                yield from _without_audio(table, os.path.dirname(shard[0]))
             step()
     except CorpusError as error:
         report.add(where, str(error))
-    return rows
 
 
 def _without_audio(table: pa.Table, folder: str) -> Iterator[Row]:

@@ -78,8 +78,11 @@ def test_a_local_corpus_is_loaded_without_opening_a_socket(run_python, tree, tur
         socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
         import mptb_dataset
         for name in ("conversations", "channels", "decision_points"):
-            mptb_dataset.load_dataset(name, data_dir={str(tree)!r}, decode=False)
-            next(iter(mptb_dataset.load_dataset(name, data_dir={str(tree)!r}, split="dev", decode=False, streaming=True)))
+            for streaming in (False, True):
+                tables = mptb_dataset.load_dataset(
+                    name, data_dir={str(tree)!r}, decode=False, streaming=streaming
+                )
+                next(iter(tables["dev"]))
         for name in ("observations", "turns", "endpoints"):
             mptb_dataset.load_dataset(name, data_dir={str(turn_sample)!r}, decode=False)
         import datasets

@@ -134,6 +134,16 @@ def test_a_moment_may_lie_fifty_milliseconds_past_the_audio(tree, plant, rows, p
     assert len(verify(tree).problems) == problems
 
 
+def test_a_turn_that_is_in_two_splits_is_found(tree, plant, rows):
+    stray = rows("turns", "test")[0]
+    plant("turns", "validation", lambda rows: [*rows, stray])
+    problem = only(tree)
+    assert (problem.message, problem.examples) == (
+        "field 'turn_key' stands in more than one split",
+        (stray["turn_key"],),
+    )
+
+
 def test_a_turn_that_stands_twice_is_found(tree, plant, rows):
     plant("turns", "validation", lambda rows: [*rows, rows[0]])
     key = rows("turns", "validation")[0]["turn_key"]
@@ -254,9 +264,9 @@ def test_a_shard_that_is_not_parquet_is_found_and_the_rest_is_looked_at(tree, pl
     (path,) = (tree / "turns").glob("*train*")
     path.write_bytes(b"x")
     plant("observations", "test", {0: {"label": 7}})
-    found = {problem.file for problem in verify(tree).problems}
-    assert "observations, test" in found
-    assert "turns, train" in found
+    found = {problem.file: problem.message for problem in verify(tree).problems}
+    assert set(found) == {"observations, test", "turns, train"}
+    assert "expected a Parquet file" in found["turns, train"]
 
 
 def test_nothing_but_nulls_is_no_crash(tree, plant):
