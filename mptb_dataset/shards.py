@@ -26,8 +26,11 @@ _BATCH_ROWS = 16
 """Rows with audio that are looked at together: a batch's audio is one Arrow array, which ends at 2 GB."""
 
 _PAGE_BYTES = 1 << 20
-_CHUNK_OVERHEAD_BYTES = 300
-"""What a column of a row group adds to a file beside its values: a bound of its headers and statistics."""
+_CHUNK_BYTES = 300
+"""What a column of a row group adds to a file beside its values: a bound of its headers."""
+
+_STATISTIC_BYTES = 4096
+"""The longest text that pyarrow stores as a statistic; least and greatest, in page and footer, make four."""
 
 
 def exported_features(features: Features, config: str) -> Features:
@@ -88,7 +91,7 @@ class _Shards:
         self.max_bytes, self.dictionary_bytes = max_bytes, dictionary_bytes
         self.paths: list[Path] = []
         self._n_groups = 0
-        self._overhead = sum(map(_n_leaves, schema.types)) * _CHUNK_OVERHEAD_BYTES
+        self._overhead = sum(map(_overhead_bytes, schema.types))
         # pyarrow stores the schema with its metadata twice over, once of that in base64.
         self._footer = 4 * len(schema.serialize())
 
@@ -106,7 +109,9 @@ class _Shards:
         """Add a row group, in a new file where this one would grow too large."""
         if not self.paths:
             self._open()
-        size = self._sink.tell() + table.nbytes + (self._n_groups + 1) * self._overhead + self._footer
+        # A quarter more than in memory: dictionary indices and levels of values that never repeat.
+        size = self._sink.tell() + table.nbytes * 5 // 4
+        size += (self._n_groups + 1) * self._overhead + self._footer
         if self._n_groups and size > self.max_bytes:
             self._close()
             self._open()
@@ -206,8 +211,11 @@ def _decoding(feature: Any) -> Any:
     return List(_decoding(feature.feature)) if _is_audio(feature) else feature
 
 
-def _n_leaves(kind: pa.DataType) -> int:
-    """The Parquet columns of an Arrow column."""
+def _overhead_bytes(kind: pa.DataType) -> int:
+    """At most what a column adds to a row group beside its values."""
     if pa.types.is_struct(kind):
-        return sum(_n_leaves(kind.field(i).type) for i in range(kind.num_fields))
-    return _n_leaves(kind.value_type) if pa.types.is_list(kind) else 1
+        return sum(_overhead_bytes(kind.field(i).type) for i in range(kind.num_fields))
+    if pa.types.is_list(kind):
+        return _overhead_bytes(kind.value_type)
+    is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    return _CHUNK_BYTES + (4 * _STATISTIC_BYTES if is_text else 0)
