@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -358,6 +359,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 def main() -> None:
     """Run the command; a user's mistake is one message on standard error and exit code 2."""
     warnings.showwarning = _show_warning
+    sys.path.append(os.getcwd())  # where a user's own detector lies
     try:
         app()
     except (ValueError, OSError, ImportError, LookupError) as error:

@@ -34,6 +34,12 @@ class Scores:
     corpus: str
     traces: Mapping[tuple[str, str, str], NDArray[np.floating[Any]]]
 
+    @property
+    def tracks(self) -> tuple[str, ...]:
+        """The tracks that the detector speaks on."""
+        found = {track for _, _, track in self.traces}
+        return tuple(track for track in TRACKS if track in found)
+
     def channels(self, references: Iterable[Mapping[str, Any]], track: str) -> list[dict[str, Any]]:
         """The gold and the scores of every channel, as `mptb_metric.sweep` takes them.
 
@@ -64,7 +70,10 @@ class Scores:
             ValueError: as `channels`.
         """
         rows = list(references)
-        eot, interruptions = (self.channels(rows, track) for track in TRACKS)
+        silent = [{"scores": np.zeros(1)} for _ in rows]  # a track that the detector does not speak on
+        eot, interruptions = (
+            self.channels(rows, track) if track in self.tracks else silent for track in TRACKS
+        )
         return [
             {
                 "conversation_id": row["conversation_id"],

@@ -38,8 +38,8 @@ class Selection:
     lookahead_s: float = 0.0
 
     def operating_point(self, track: str) -> dict[str, Any] | None:
-        """The track's threshold by the benchmark's rule, or None where none qualifies."""
-        return self.sweeps[track].operating_point(self.budget)
+        """The track's threshold by the benchmark's rule, or None where none qualifies or nothing was said."""
+        return self.sweeps[track].operating_point(self.budget) if track in self.sweeps else None
 
 
 def select_from_scores(
@@ -60,7 +60,7 @@ def select_from_scores(
             protocol=protocol,
             lookahead_s=scores.lookahead_s,
         )
-        for track in TRACKS
+        for track in scores.tracks
     }
     return Selection(sweeps, gold, scores.detector, protocol, budget, scores.lookahead_s)
 
@@ -203,7 +203,7 @@ def frozen(selection: Selection) -> dict[str, Any]:
         "split": selection.split.name,
         "protocol": selection.protocol,
         "budget": selection.budget,
-        "tracks": {track: to_json(selection.operating_point(track)) for track in selection.sweeps},
+        "tracks": {track: to_json(selection.operating_point(track)) for track in TRACKS},
     }
 
 
