@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # torchcodec is bound to a torch release; the pair is pinned here, not in setup.cfg.
 TORCH := torch==2.13.0 torchcodec==0.13.0
-SUDO_APT := apt-get -o DPkg::Lock::Timeout=120
+APT := apt-get -o DPkg::Lock::Timeout=120
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: demo test lint bench clean
@@ -13,7 +13,7 @@ demo: $(VENV)/.demo
 	$(BIN)/mptb demo
 
 test: $(VENV)/.test
-	@$(MAKE) --no-print-directory ffmpeg
+	@$(MAKE) --no-print-directory system
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.test
@@ -29,7 +29,7 @@ clean:
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    $(SUDO_APT) update -q && $(SUDO_APT) install -qy python3-venv && $(PYTHON) -m venv $(VENV); \
+	    $(APT) update -q && $(APT) install -qy python3-venv && $(PYTHON) -m venv $(VENV); \
 	  else echo "Python's venv module is missing: install it (on Debian: apt-get install python3-venv)"; exit 1; fi; }
 
 $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
@@ -37,13 +37,17 @@ $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: setup.cfg pyproject.toml Makefile | $(BIN)/python
-	$(BIN)/python -m pip install -q $(TORCH) -e '.[dev,plot,torchcodec]'
+	$(BIN)/python -m pip install -q $(TORCH) -e '.[dev,plot,resample,torchcodec,detectors,space]'
 	@touch $@
 
-# torchcodec loads FFmpeg's shared libraries; the tests that need it say so when it is absent.
-.PHONY: ffmpeg
-ffmpeg:
-	@command -v ffmpeg >/dev/null || \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    $(SUDO_APT) update -q && DEBIAN_FRONTEND=noninteractive $(SUDO_APT) install -qy --no-install-recommends ffmpeg; \
-	  else echo "FFmpeg is missing (on Debian: apt-get install ffmpeg): the torchcodec tests will be skipped"; fi
+# torchcodec loads FFmpeg's shared libraries, and the Space's page is tested in a real browser. Tests that
+# need what is absent are skipped, and say so.
+.PHONY: system
+system:
+	@missing=""; \
+	command -v ffmpeg >/dev/null || missing="ffmpeg"; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	[ -z "$$missing" ] || \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  $(APT) update -q && DEBIAN_FRONTEND=noninteractive $(APT) install -qy --no-install-recommends $$missing; \
+	else echo "missing: $$missing (on Debian: apt-get install $$missing): the tests that need it are skipped"; fi
