@@ -26,6 +26,9 @@ from .text import TRACK_NAMES
 ROW_S = 60.0
 """Seconds per row of a timeline: a minute across the page leaves marks 0.3 s apart distinct."""
 
+MARK_S = 0.1
+"""Marks that are nearer than this lie upon each other."""
+
 BIN_US = 125_000
 """Width of a bar of latencies: it divides the window of a positive."""
 
@@ -194,8 +197,13 @@ def _lane(
             gold[track]["positives"], line - 0.13, line + 0.13, color="black", linewidth=1.5, zorder=2
         )
         for name in MARKS:
-            times_s = marks[speaker, track][name]
+            times_s = _distinct(marks[speaker, track][name])
             axes.scatter(times_s, [line] * len(times_s), s=44, zorder=3, linewidths=1.5, **_STYLES[name])
+
+
+def _distinct(times_s: Sequence[float]) -> list[float]:
+    """Leave out what could not be told apart: a file may hold hundreds of thousands of decisions."""
+    return list({round(time_s / MARK_S): time_s for time_s in times_s}.values())
 
 
 def _key() -> list[Any]:

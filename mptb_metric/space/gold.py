@@ -115,16 +115,17 @@ def _read(address: str, names: Iterable[str], path: str, **options: Any) -> dict
             import mptb_dataset
         except ImportError as error:
             raise ImportError(
-                f"{ROOT_VARIABLE}: {address} is a tree of the benchmark, which only the package mptb reads: "
-                "install it, or point to what `mptb export --config conversations` wrote"
+                f"{ROOT_VARIABLE}: {address} is a tree of the benchmark, which only the package mptb reads "
+                f"({error}): install it, or point to what `mptb export --config conversations` wrote"
             ) from error
         tables = mptb_dataset.load_dataset(
             "conversations", data_dir=address, audio="none", columns=COLUMNS, decode=False
         )
     else:
+        found = ", ".join(sorted(names)[:10]) or "nothing"
         raise ValueError(
             f"{ROOT_VARIABLE}: {address}: expected a folder `conversations` (an export), or `dev` or `test` "
-            f"(the benchmark's tree), found {', '.join(sorted(names)) or 'nothing'}"
+            f"(the benchmark's tree), found {found}"
         )
     return {name: list(table) for name, table in tables.items()}
 

@@ -15,7 +15,8 @@ MARKS = {
     "false positive": ("false positive", "false positives"),
     "elsewhere": ("decision elsewhere", "decisions elsewhere"),
 }
-"""What there is, as one and as many. A miss is a gold time, the others are decisions; those elsewhere, excluded ones too, count nowhere."""
+"""What there is, as one and as many. A miss is a gold time, the others are decisions; those elsewhere,
+excluded ones too, count nowhere."""
 
 Marks = dict[str, list[float]]
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from ..intervals import BootstrapWarning
 from ..matching import PROTOCOLS
 from ..predictions import SubmissionError
 from . import figures, tables
@@ -28,19 +30,27 @@ _PROTOCOL_NAMES = {"mptb": "MPTB (the benchmark's own)", "turnbench": "TurnBench
 _TO_STATUS = "() => document.getElementById('status').scrollIntoView({block: 'nearest'})"
 """On a phone the answer is below the button's screen."""
 
-_NAME_BUTTONS = """() => {
-  const rename = () => ['first', 'second'].forEach((id) => {
-    const part = document.getElementById(id);
-    const label = part?.querySelector('label')?.innerText.trim();
-    part?.querySelectorAll('button[aria-label]').forEach((button) => {
+_NAME_PARTS = """() => {
+  const nameFile = (part) => {
+    const label = part.querySelector('label')?.innerText.trim();
+    part.querySelectorAll('button[aria-label]').forEach((button) => {
       const name = button.getAttribute('aria-label');
       if (label && !name.startsWith(label)) button.setAttribute('aria-label', `${label}: ${name}`);
     });
-  });
-  new MutationObserver(rename).observe(document.body, {childList: true, subtree: true});
-  rename();
+  };
+  const nameGroup = (part) => {
+    const label = part.querySelector('[data-testid="block-info"]')?.innerText.trim();
+    if (label && part.getAttribute('aria-label') !== label) part.setAttribute('aria-label', label);
+  };
+  const name = () => {
+    document.querySelectorAll('#first, #second').forEach(nameFile);
+    document.querySelectorAll('#split, #protocol, #which').forEach(nameGroup);
+  };
+  new MutationObserver(name).observe(document.body, {childList: true, subtree: true});
+  name();
 }"""
-"""Gradio calls the buttons of all files alike; without seeing the labels they could not be told apart."""
+"""Gradio names the buttons of all files alike, and groups of choices not at all: who does not see the labels
+could not tell them apart."""
 
 _INTRODUCTION = """\
 # MultiPartyTurnBench scorer
@@ -184,11 +194,12 @@ def launch(demo: gr.Blocks, uploads: Path) -> None:
         demo: the page.
         uploads: the folder of uploads, from `own_folder`.
     """
+    warnings.simplefilter("ignore", BootstrapWarning)  # the page shows what they say, to whom it concerns
     guard = (UploadGuard, (), {"folder": uploads, "max_bytes": MAX_BYTES + (64 << 10)})
     demo.launch(
         css_paths=Path(__file__).with_name("page.css"),
         theme=_theme(),
-        js=_NAME_BUTTONS,
+        js=_NAME_PARTS,
         max_file_size=MAX_BYTES,
         state_session_capacity=MAX_VISITORS,
         app_kwargs={"middleware": [guard]},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..predictions import TRACKS
+from ..predictions import KEPT_FAULTS, TRACKS
 from ..scoring import COUNTS
 from .gold import Gold, Split
 from .marks import MARKS, Marks
@@ -56,6 +56,8 @@ def faults(found: Sequence[str], *, name: str, hint: str = "") -> str:
         )
         rest = f"<p>and {more:,} more. {save}</p>"
     count = f"{len(found):,} fault{'s' * (len(found) != 1)}"
+    if len(found) > KEPT_FAULTS:
+        count = f"more than {KEPT_FAULTS:,} faults"
     return (
         f'<div class="faults" role="alert"><p><strong>{safe(short(name))} cannot be scored: {count}'
         f"</strong></p>{f'<p>{hint}</p>' if hint else ''}<ol>{items}</ol>{rest}</div>"

@@ -7,11 +7,19 @@ import os
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 MAX_FOLDER_BYTES = 100 << 20
 """Twenty files of the largest size; the oldest give way to new ones."""
+
+MAX_IGNORED_BYTES = 200 << 20
+"""Of a request that is refused; then the connection is cut."""
+
+BLOCK_BYTES = 4096
+"""What a file takes on disk at least."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -37,17 +45,19 @@ def keep_below(folder: Path, max_bytes: int) -> None:
     """Delete a folder's oldest files until the others together have at most `max_bytes`."""
     files = []
     for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                files.append((path.stat(), path))
-        except FileNotFoundError:
-            continue  # another request's, moved or deleted meanwhile
-    total = sum(stat.st_size for stat, _ in files)
-    for stat, path in sorted(files, key=lambda file: file[0].st_mtime_ns):
+        # Another request may move or delete a file at any time.
+        with suppress(FileNotFoundError):
+            stat = path.stat()
+            if S_ISREG(stat.st_mode):
+                files.append((stat.st_mtime_ns, max(stat.st_size, BLOCK_BYTES), path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
         if total <= max_bytes:
             break
         path.unlink(missing_ok=True)
-        total -= stat.st_size
+        with suppress(OSError):
+            path.parent.rmdir()  # Gradio makes a folder per file
+        total -= size
 
 
 class UploadGuard:
@@ -75,7 +85,7 @@ class UploadGuard:
             return
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > self._max_bytes:
-            await self._refuse(send)
+            await self._refuse(receive, send)
             return
         started = False
 
@@ -88,7 +98,7 @@ class UploadGuard:
             await self._app(scope, self._limited(receive), noting)
         except _TooLargeError:
             if not started:
-                await self._refuse(send)
+                await self._refuse(receive, send)
         finally:
             keep_below(self._folder, MAX_FOLDER_BYTES)
 
@@ -106,7 +116,14 @@ class UploadGuard:
 
         return limited
 
-    async def _refuse(self, send: Send) -> None:
+    async def _refuse(self, receive: Receive, send: Send) -> None:
+        # Most clients listen only when all is sent: what still comes is let through, into nothing.
+        ignored = 0
+        more = True
+        while more and ignored < MAX_IGNORED_BYTES:
+            message = await receive()
+            ignored += len(message.get("body", b""))
+            more = message.get("more_body", False)
         body = f"The request is too large: at most {self._max_bytes:,} bytes.".encode()
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
         await send({"type": "http.response.start", "status": 413, "headers": headers})
