@@ -110,8 +110,9 @@ def timeline(
         title: what the picture is, for those who do not see it.
         caption: what it shows, in words.
     """
-    duration_s = conversation["duration_s"]
-    n_rows = max(1, math.ceil(duration_s / ROW_S))
+    marked_s = [time_s for found in marks.values() for times_s in found.values() for time_s in times_s]
+    end_s = max([conversation["duration_s"], *marked_s])  # a decision may come after the conversation's end
+    n_rows = max(1, math.ceil(end_s / ROW_S))
     lanes = {speaker: lane for lane, speaker in enumerate(reversed(conversation["speakers"]))}
     figure = Figure(figsize=(11, 0.9 + n_rows * (0.55 * len(lanes) + 0.55)), layout="constrained")
     rows = figure.subplots(n_rows, squeeze=False)[:, 0]
@@ -121,7 +122,7 @@ def timeline(
         axes.set_yticks(range(len(lanes)), list(lanes), fontsize=9)
         axes.set_ylim(-0.6, len(lanes) - 0.4)
         start_s = row * ROW_S
-        axes.set_xlim(start_s, max(start_s + min(ROW_S, duration_s), 1e-3))
+        axes.set_xlim(start_s, max(start_s + min(ROW_S, end_s), 1e-3))
         axes.spines[["top", "right"]].set_visible(False)
     rows[-1].set_xlabel("seconds; in each lane end of turn (EOT) above, interruption (INT) below", fontsize=9)
     figure.legend(handles=_key(), loc="outside upper left", ncols=5, fontsize=9, frameon=False)

@@ -26,7 +26,7 @@ def marks_of(conversation: Mapping[str, Any], scored: Scored) -> dict[tuple[str,
     found = {}
     for gold in conversation["anchors"]:
         decisions = scored.decisions[conversation["conversation_id"], gold["speaker"]]
-        times_s = decisions[gold["track"]]
+        times_s = decisions[gold["track"]].tolist()
         found[gold["speaker"], gold["track"]] = _sorted(gold, times_s, scored.result["protocol"])
     return found
 

@@ -23,7 +23,9 @@ KEPT_S = 1800
 """How long an uploaded file and a visitor's result stay."""
 
 MAX_WAITING = 40
-MAX_VISITORS = 200
+MAX_VISITORS = 100
+"""Results that are kept: a few megabytes each where files are as large as they may be."""
+
 
 _PROTOCOL_NAMES = {"mptb": "MPTB (the benchmark's own)", "turnbench": "TurnBench"}
 

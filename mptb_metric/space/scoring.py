@@ -9,6 +9,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..compare import compare
 from ..predictions import TRACKS, SubmissionError
 from ..results import to_json
@@ -37,7 +40,7 @@ class Scored:
         detector: what the file says made it.
         result: what `mptb_metric.score_floor` gives, with intervals, broken down by `GROUPS`.
         counts: per track, the counts and latencies of each conversation.
-        decisions: the decision times in seconds, by conversation and speaker, then by track.
+        decisions: the decision times in seconds (float64), by conversation and speaker, then by track.
     """
 
     name: str
@@ -45,7 +48,7 @@ class Scored:
     detector: str | None
     result: dict[str, Any]
     counts: dict[str, UnitCounts]
-    decisions: dict[tuple[str, str], dict[str, list[float]]]
+    decisions: dict[tuple[str, str], dict[str, NDArray[np.float64]]]
 
 
 def score(path: str, split: Split, *, protocol: str, name: str, letter: str = "") -> Scored:
@@ -72,7 +75,9 @@ def score(path: str, split: Split, *, protocol: str, name: str, letter: str = ""
         n_resamples=N_RESAMPLES,
     )
     decisions = {
-        (row["conversation_id"], row["speaker"]): {track: row[track] for track in TRACKS}
+        (row["conversation_id"], row["speaker"]): {
+            track: np.array(row[track], np.float64) for track in TRACKS
+        }
         for row in submission.rows
     }
     counts = floor_counts(submission.rows, split.references, protocol=protocol)

@@ -212,7 +212,7 @@ def test_every_decision_has_one_mark(gold, scored, submission):
     for row in gold.splits["test"].conversations.values():
         for (speaker, track), marks in marks_of(row, one).items():
             decided = marks["hit"] + marks["false positive"] + marks["elsewhere"]
-            assert sorted(decided) == one.decisions[row["conversation_id"], speaker][track]
+            assert sorted(decided) == one.decisions[row["conversation_id"], speaker][track].tolist()
 
 
 def test_a_conversations_tally_is_its_misses_and_false_positives(gold, scored):
