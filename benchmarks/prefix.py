@@ -212,7 +212,7 @@ def loader_workers(turns: datasets.Dataset, observations: datasets.Dataset) -> N
         print("(c) left out: torch is not installed")
         return
     many = datasets.concatenate_datasets([observations] * 4)
-    heard = many.with_transform(PrefixTransform(turns, window_s=4.0))
+    heard = many.with_transform(PrefixTransform(turns))
     sampler = TurnBatchSampler([f"{row // 2}" for row in range(len(many))], BATCH_ROWS)
     loaders = {
         n_workers: DataLoader(
@@ -232,10 +232,12 @@ def loader_workers(turns: datasets.Dataset, observations: datasets.Dataset) -> N
 
         return run
 
+    began = time.process_time()
     spent = best_of({"1": epoch(1), "2": epoch(2)}, rounds=5)
+    parent = (time.process_time() - began) / 10
     print(f"(c) DataLoader over {len(many)} rows: 1 worker {spent['1']:.2f} s, 2 workers {spent['2']:.2f} s")
     print(f"    {spent['1'] / spent['2']:.2f} x with two workers on {os.cpu_count()} cores; target >= 1.6")
-    print("    limit: the cores; the parent takes a share of one to collect the batches")
+    print(f"    limit: idle cores; the parent needs {parent:.2f} s of one per epoch to collect the batches")
 
 
 def peak_memory(n_turns: int) -> None:
