@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from . import figures, tables
 from .gold import Gold, Split
 from .marks import marks_of, tally
 from .scoring import MAX_BYTES, Scored, compare_two, record, score, split_meant
-from .text import download, safe
+from .text import download
 from .uploads import UploadGuard
 
 KEPT_S = 1800
@@ -148,7 +149,7 @@ class _Page:
             except SubmissionError as error:
                 wrong.append(tables.faults(error.faults, name=name, hint=self._hint(path, split)))
             except FileNotFoundError:
-                wrong.append(tables.told(f"{safe(name)} is no longer here: choose it again."))
+                wrong.append(tables.told(f"{escape(name)} is no longer here: choose it again."))
         return self._refused("".join(wrong)) if wrong else self._found(systems, split)
 
     def _hint(self, path: str, split: Split) -> str:
@@ -234,7 +235,7 @@ def _draw(conversation_id: str, letter: str, state: tuple[Split, list[Scored]] |
     conversation = split.conversations[conversation_id]
     marks = marks_of(conversation, one)
     picture = figures.timeline(
-        conversation, marks, title=safe(f"Timeline of {conversation_id}"), caption=tables.counted(marks)
+        conversation, marks, title=escape(f"Timeline of {conversation_id}"), caption=tables.counted(marks)
     )
     return picture + tables.moments(marks, conversation_id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from typing import Any
 
 from ..predictions import KEPT_FAULTS, TRACKS
@@ -10,7 +11,7 @@ from ..scoring import COUNTS
 from .gold import Gold, Split
 from .marks import MARKS, Marks
 from .scoring import GROUPS, Scored
-from .text import MINUS, TRACK_NAMES, UNDEFINED, download, interval, safe, short, shown
+from .text import MINUS, TRACK_NAMES, UNDEFINED, download, interval, short, shown
 
 FIGURES = {
     "recall": "Recall",
@@ -48,7 +49,7 @@ def table(caption: str, head: Cells, rows: Iterable[Cells], *, words: bool = Fal
 def faults(found: Sequence[str], *, name: str, hint: str = "") -> str:
     """What is wrong with a file."""
     more = len(found) - MAX_FAULTS
-    items = "".join(f"<li>{safe(fault)}</li>" for fault in found[:MAX_FAULTS])
+    items = "".join(f"<li>{escape(fault)}</li>" for fault in found[:MAX_FAULTS])
     rest = ""
     if more > 0:
         save = download(
@@ -59,7 +60,7 @@ def faults(found: Sequence[str], *, name: str, hint: str = "") -> str:
     if len(found) > KEPT_FAULTS:
         count = f"more than {KEPT_FAULTS:,} faults"
     return (
-        f'<div class="faults" role="alert"><p><strong>{safe(short(name))} cannot be scored: {count}'
+        f'<div class="faults" role="alert"><p><strong>{escape(short(name))} cannot be scored: {count}'
         f"</strong></p>{f'<p>{hint}</p>' if hint else ''}<ol>{items}</ol>{rest}</div>"
     )
 
@@ -73,7 +74,7 @@ def summary(systems: Sequence[Scored], split: Split, gold: Gold, record: str) ->
     """What was scored against what, the verdict per track, and the result to save."""
     result = systems[0].result
     names = " and ".join(_titled(one) for one in systems)
-    corpus = f"{safe(gold.source)}, split" if gold.source else "the embedded sample, split"
+    corpus = f"{escape(gold.source)}, split" if gold.source else "the embedded sample, split"
     about = (
         f"{names}: scored against {corpus} <strong>{split.name}</strong>, {result['n_conversations']} "
         f"conversations, {result['n_channels']} channels, protocol <strong>{result['protocol']}</strong>."
@@ -147,13 +148,15 @@ def moments(marks: Mapping[tuple[str, str], Marks], conversation_id: str) -> str
     )
     if not wrong:
         return "<p>Nothing was missed here, and there is no false positive.</p>"
-    rows = [[f"{time_s:.3f} s", safe(speaker), track.upper(), name] for time_s, speaker, track, name in wrong]
-    caption = f"Misses and false positives of {safe(conversation_id)}"
+    rows = [
+        [f"{time_s:.3f} s", escape(speaker), track.upper(), name] for time_s, speaker, track, name in wrong
+    ]
+    caption = f"Misses and false positives of {escape(conversation_id)}"
     return table(caption, ["Time", "Speaker", "Track", "What"], rows, words=True)
 
 
 def _group_name(column: str, group: str) -> str:
-    return f"N = {safe(group)}" if column == "num_speakers" else safe(group)
+    return f"N = {escape(group)}" if column == "num_speakers" else escape(group)
 
 
 def _group_cells(entries: Mapping[str, Any], track: str) -> list[str]:
@@ -193,10 +196,10 @@ def _notes(systems: Sequence[Scored], differences: Mapping[str, Any] | None) -> 
         notes += [f"{track}: {note}" for note in pair["notes"]]
     if not notes:
         return ""
-    items = "".join(f"<li>{safe(note)}</li>" for note in notes)
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     return f"<details><summary>Notes on the intervals ({len(notes)})</summary><ul>{items}</ul></details>"
 
 
 def _titled(one: Scored) -> str:
-    by = f" by {safe(short(one.detector))}" if one.detector else ""
-    return f"{f'{one.letter} = ' if one.letter else ''}<strong>{safe(short(one.name))}</strong>{by}"
+    by = f" by {escape(short(one.detector))}" if one.detector else ""
+    return f"{f'{one.letter} = ' if one.letter else ''}<strong>{escape(short(one.name))}</strong>{by}"

@@ -5,20 +5,12 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 TRACK_NAMES = {"eot": "End of turn (EOT)", "int": "Interruption (INT)"}
 UNDEFINED = "n/a"
 MINUS = "\u2212"
 MAX_NAME = 60
-
-_MARKUP = str.maketrans({"{": "&#123;", "}": "&#125;", "$": "&#36;", "`": "&#96;", "\\": "&#92;"})
-
-
-def safe(text: str) -> str:
-    """Escape text for HTML, and for the two template languages that Gradio sends HTML through."""
-    return escape(text).translate(_MARKUP)
 
 
 def short(name: str) -> str:
