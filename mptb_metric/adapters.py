@@ -125,6 +125,8 @@ def _checked_scores(row: dict[str, Any]) -> dict[str, Any]:
 
 def _read_turn_end(predictions: Any, references: Any) -> tuple[Rows, Rows]:
     optional = [name for name in _TURN_END_REFERENCES if name != "label"]
+    if not is_table(references):
+        references = {"label": to_list(references)}
     gold = read_rows(references, ("label",), optional=optional, name="references")
     rows = _keyed_or_flat(predictions, "key", ("prediction", "score"))
     if "key" not in rows[0] and not all(isinstance(row["prediction"], _WHOLE_TYPES) for row in rows):

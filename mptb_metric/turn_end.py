@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from .curves import average_precision, roc_auc, select_theta
 from .report import Report, interval_settings, sum_by_unit
 from .sums import Ratio, UnitCounts
-from .tables import align, check_unique, group_rows, read_columns, to_numbers
+from .tables import align, check_unique, group_rows, is_table, read_columns, to_list, to_numbers
 
 # Label of each kind, by the dataset card.
 KIND_LABELS = {
@@ -40,6 +40,9 @@ MIN_OBSERVATIONS = 50
 
 # The false-positive rate that the operating-point rule allows.
 DEFAULT_BUDGET = 0.10
+
+# The default breakdown, left out where the references have no kinds.
+BY_KIND = ("kind",)
 
 # Rates over the columns TP, FN, FP, TN.
 RATES = {
@@ -76,7 +79,7 @@ def compute_turn_end(
     *,
     theta: float | str | None = None,
     budget: float | None = None,
-    by: str | Sequence[str] | None = ("kind",),
+    by: str | Sequence[str] | None = BY_KIND,
     n_resamples: int = 0,
     confidence_level: float = 0.95,
     seed: int = 0,
@@ -88,12 +91,14 @@ def compute_turn_end(
         predictions: labels (0, 1 or booleans), or finite scores with ``theta``; a sequence in the order of
             the references, or rows {``key``, ``prediction`` or ``score``} in any order, one per reference.
         references: rows of ``observations``: ``label``, and ``key`` to join by, ``turn_key`` for intervals,
-            and the columns of ``by``. ``kind`` is checked against ``label``. Others are not read.
+            and the columns of ``by``. ``kind`` is checked against ``label``. Others are not read. Or the
+            bare labels, as `evaluate.evaluator` hands them over.
         theta: a threshold (fires when ``score > theta``), or ``"select"`` for the one of the
             operating-point rule on these very observations: the highest recall with FPR <= ``budget``, ties
             by lower FPR, then higher threshold, over every distinct score and one value below them all.
         budget: for ``"select"``; default 0.10.
-        by: columns to break down by: ``kind``, ``domain``, ``style`` or any other; None for none.
+        by: columns to break down by: ``kind``, ``domain``, ``style`` or any other; None for none. By default
+            ``kind``, where the references have it.
         n_resamples: replicates over turns for the intervals, >= 2; 0 for no intervals.
         confidence_level: nominal coverage of the intervals.
         seed: of the random draws.
@@ -125,8 +130,9 @@ def compute_turn_end(
         n_resamples=n_resamples, confidence_level=confidence_level, seed=seed, method=method
     )
     fields = [by] if isinstance(by, str) else list(by or ())
-    required = [*fields, "turn_key"] if settings else fields
-    observations = _read_observations(references, required)
+    named = [] if by is BY_KIND else fields
+    observations = _read_observations(references, [*named, "turn_key"] if settings else named)
+    fields = [field for field in fields if field in observations.columns]
     scores, fired, used = _decide(predictions, observations, theta, budget)
     counts = _outcomes(fired, observations.labels)
     turns = _turn_numbers(observations)
@@ -209,6 +215,8 @@ def _turn_numbers(observations: _Observations) -> NDArray[np.intp] | None:
 
 
 def _read_observations(references: Any, required: Sequence[str]) -> _Observations:
+    if not is_table(references):
+        references = {"label": to_list(references)}
     columns = read_columns(
         references, ["label", *required], optional=["key", "kind", "turn_key"], name="references"
     )

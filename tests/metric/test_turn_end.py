@@ -342,7 +342,7 @@ def test_every_kind_is_checked_against_its_label(kind):
 
 
 def test_no_references_at_all_is_an_error():
-    with pytest.raises(ValueError, match="references: expected rows"):
+    with pytest.raises(ValueError, match="references: no rows"):
         compute_turn_end([], [])
     with pytest.raises(ValueError, match="references: no rows"):
         compute_turn_end([], {"label": [], "kind": []})
@@ -365,3 +365,15 @@ def test_counts_for_comparison_give_the_same_rates():
         assert COMPARED_RATES[name](sums) == pytest.approx(found[name])
     for kind, group in found["by"]["kind"].items():
         assert COMPARED_RATES[f"error_rate_{kind}"](sums) == pytest.approx(group["error_rate"])
+
+
+@pytest.mark.parametrize("form", [list, np.array, tuple])
+def test_bare_labels_are_references_too(form):
+    found = compute_turn_end(form([1, 0, 1]), form([1, 0, 0]))
+    assert (found["tp"], found["fn"], found["fp"], found["tn"]) == (1, 0, 1, 1)
+    assert "by" not in found
+
+
+def test_a_breakdown_that_was_asked_for_is_not_left_out():
+    with pytest.raises(ValueError, match="no column 'kind'"):
+        compute_turn_end([1, 0], [1, 0], by=["kind"])
