@@ -12,6 +12,8 @@ import threading
 import numpy as np
 import pytest
 import soundfile as sf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from turn_end_prefix import DecodeError, JoinError, PrefixTransform, n_samples, read_prefix
 
@@ -443,3 +445,25 @@ def test_a_stream_of_formatted_rows_is_cut_at_the_number_that_it_holds(
         array = np.asarray(row["audio"]["array"])
         np.testing.assert_array_equal(array, as_float(waves[plain["turn_key"]][: len(array)]))
         assert n_samples(plain["at_s"], RATE) - len(array) in (0, 1)  # these formats round to float32
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    batches=st.lists(
+        st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), min_size=1, max_size=8), max_size=8
+    ),
+    window_s=st.one_of(st.none(), st.floats(0.001, 1.5)),
+    cache_bytes=st.sampled_from([0, 40_000, 1 << 30]),
+)
+def test_batches_in_any_order_with_any_cache_are_cut_like_single_rows(
+    turns, waves, as_float, batches, window_s, cache_bytes
+):
+    transform = PrefixTransform(turns, window_s=window_s, cache_bytes=cache_bytes)
+    for batch in batches:
+        moments = [share * len(waves[key]) / RATE for key, share in batch]
+        heard = transform({"turn_key": [key for key, _ in batch], "at_s": moments})["audio"]
+        for (key, _), at_s, audio in zip(batch, moments, heard, strict=True):
+            stop = n_samples(at_s, RATE)
+            start = 0 if window_s is None else max(0, stop - n_samples(window_s, RATE))
+            np.testing.assert_array_equal(audio["array"], as_float(waves[key][start:stop]))
+            audio["array"][:] = 5.0
