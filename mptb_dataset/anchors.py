@@ -20,10 +20,11 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .annotations import QUALIFIER_FIELDS, check_events, load_json, seconds
+from .annotations import MAX_S, NO_HOLDER, QUALIFIER_FIELDS, check_events, load_json, seconds
 from .errors import CorpusError
 
 TRACKS = ("eot", "int")
@@ -55,55 +56,107 @@ positive) and the event that it comes from. The kinds are yield, hold, interrupt
 failed_claim, backchannel and laughter."""
 
 
-def event_anchors(events: Sequence[Mapping[str, Any]], *, source: str = "event log") -> list[Anchor]:
-    """Turn checked event records into anchors, in the log's order.
+def log_anchors(
+    events: Sequence[Any], speakers: Sequence[str], *, source: str = "event log"
+) -> tuple[list[Anchor], Anchors]:
+    """Check the records of an event log and turn them into anchors.
 
     Args:
-        events: records as `annotations.check_events` accepts them.
+        events: the records of the log's `events` list.
+        speakers: all speakers of the conversation.
         source: the file's name, for messages.
 
+    Returns:
+        The anchors in the log's order, and the same anchors by speaker and track, each list ascending.
+
     Raises:
-        CorpusError: a hold that its speaker never resumes.
+        CorpusError: a record at fault, as `annotations.check_events` names it, or a hold that its speaker
+            never resumes.
+    """
+    with suppress(KeyError, TypeError, AttributeError, _DoubtError):
+        return _log_anchors(events, speakers, source, checked=False)
+    check_events(events, speakers, source)
+    return _log_anchors(events, speakers, source, checked=True)
+
+
+class _DoubtError(Exception):
+    """A record that has to be looked at closely."""
+
+
+def _log_anchors(
+    events: Sequence[Any], speakers: Sequence[str], source: str, *, checked: bool
+) -> tuple[list[Anchor], Anchors]:
+    """The anchors; where records are in doubt and not checked yet, `_DoubtError` or what a lookup raises.
+
+    A corpus has thousands of records, nearly all beyond doubt: looking on the way costs half as much as
+    looking first.
     """
     found: list[Anchor] = []
+    collected = {speaker: {track: _empty_track() for track in TRACKS} for speaker in speakers}
+    holders = {*speakers, *NO_HOLDER}
     turn_onsets: dict[str, list[float]] = {}
     for event in events:
-        label = event["label"]
+        label, speaker, onset_s, offset_s = event["label"], event["speaker"], event["onset"], event["offset"]
         track, role, kind = _BECOMES[label, event[QUALIFIER_FIELDS[label]]]
-        start_s, end_s = float(event["onset"]), float(event["offset"])
+        times = collected[speaker][track][role]
+        if checked:
+            onset_s, offset_s = float(onset_s), float(offset_s)
+        elif not (
+            type(onset_s) is float
+            and type(offset_s) is float
+            and type(transfer_s := event.get("floor_transfer_time", 0.0)) is float
+            and 0.0 <= onset_s <= offset_s <= MAX_S
+            and 0.0 <= transfer_s <= MAX_S
+            and event.get("current_holder") in holders
+            and event.get("next_holder") in holders
+        ):
+            raise _DoubtError
+        start_s, end_s = onset_s, offset_s
         if kind == "yield":
-            start_s = end_s
+            start_s = offset_s
         elif kind == "interruption":
-            end_s = start_s
+            end_s = onset_s
         elif kind == "hold":
-            speaker = event["speaker"]
             if speaker not in turn_onsets:
                 turn_onsets[speaker] = _turn_onsets(events, speaker)
-            start_s, end_s = end_s, _resume_s(event, turn_onsets[speaker], source)
+            resume_s = _resume_s(event, turn_onsets[speaker])
+            if resume_s is None:
+                raise _never_resumed(event, source) if checked else _DoubtError
+            start_s, end_s = offset_s, resume_s
         elif kind == "interrupted":
             # Rounded to the microseconds that scoring compares: 9.6 - 0.25 must not be 9.349999999999998.
-            start_s, end_s = round(max(0.0, end_s - EXCLUSION_S), 6), round(end_s + EXCLUSION_S, 6)
+            start_s, end_s = round(max(0.0, offset_s - EXCLUSION_S), 6), round(offset_s + EXCLUSION_S, 6)
         found.append((track, role, kind, start_s, end_s, event))
-    return found
+        times.append(start_s if role == "positives" else [start_s, end_s])
+    ids = {event["id"] for event in events}
+    if not checked and not (len(ids) == len(events) and {str}.issuperset(map(type, ids))):
+        raise _DoubtError
+    for tracks in collected.values():
+        for lists in tracks.values():
+            for times in lists.values():
+                times.sort()
+    return found, collected
 
 
 def _turn_onsets(events: Sequence[Mapping[str, Any]], speaker: str) -> list[float]:
     """When a speaker's turns begin, ascending."""
     return sorted(
-        float(event["onset"]) for event in events if event["label"] == "TURN" and event["speaker"] == speaker
+        event["onset"] for event in events if event["label"] == "TURN" and event["speaker"] == speaker
     )
 
 
-def _resume_s(hold: Mapping[str, Any], turn_onsets: Sequence[float], source: str) -> float:
+def _resume_s(hold: Mapping[str, Any], turn_onsets: Sequence[float]) -> float | None:
     """When the speaker of a hold goes on: the onset of their next TURN, which is not the hold itself."""
     onset_s, offset_s = hold["onset"], hold["offset"]
     later = bisect_left(turn_onsets, offset_s) if offset_s > onset_s else bisect_right(turn_onsets, onset_s)
-    if later == len(turn_onsets):
-        raise CorpusError(
-            f"{source}: event {hold['id']!r}: field 'floor_outcome': a hold of {hold['speaker']} at "
-            f"{offset_s} s that is never resumed: expected a later TURN of the same speaker"
-        )
-    return turn_onsets[later]
+    return float(turn_onsets[later]) if later < len(turn_onsets) else None
+
+
+def _never_resumed(hold: Mapping[str, Any], source: str) -> CorpusError:
+    return CorpusError(
+        f"{source}: event {hold['id']!r}: field 'floor_outcome': a hold of {hold['speaker']} at "
+        f"{hold['offset']} s that is never resumed: expected a later TURN of the same speaker"
+    )
 
 
 def derive_anchors(events: Iterable[Mapping[str, Any]], speakers: Iterable[str]) -> Anchors:
@@ -125,22 +178,7 @@ def derive_anchors(events: Iterable[Mapping[str, Any]], speakers: Iterable[str])
         >>> derive_anchors([turn], ["speaker_1"])["speaker_1"]["eot"]
         {'positives': [2.5], 'negative_spans': [], 'excluded_spans': []}
     """
-    events, speakers = list(events), list(speakers)
-    check_events(events, speakers, "event log")
-    return collect_anchors(event_anchors(events), speakers)
-
-
-def collect_anchors(anchors: Iterable[Anchor], speakers: Iterable[str]) -> Anchors:
-    """Gather anchors by speaker and track, each list ascending."""
-    collected = {speaker: {track: _empty_track() for track in TRACKS} for speaker in speakers}
-    for track, role, _, start_s, end_s, event in anchors:
-        times = start_s if role == "positives" else [start_s, end_s]
-        collected[event["speaker"]][track][role].append(times)
-    for tracks in collected.values():
-        for lists in tracks.values():
-            for values in lists.values():
-                values.sort()
-    return collected
+    return log_anchors(list(events), list(speakers))[1]
 
 
 def read_anchors(source: str | os.PathLike[str] | Mapping[str, Any]) -> Anchors:

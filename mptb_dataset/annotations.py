@@ -7,7 +7,8 @@ with the file and the field; keys that the card does not name are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
@@ -23,20 +24,17 @@ EVENT_QUALIFIERS = {
 
 QUALIFIER_FIELDS = {label: field for label, (field, _) in EVENT_QUALIFIERS.items()}
 
-_KINDS = frozenset((label, value) for label, (_, values) in EVENT_QUALIFIERS.items() for value in values)
-
 MAX_S = 1e9
 """The latest time that is believed; as whole microseconds it still is an exact float."""
 
-_NO_HOLDER = (None, "", "none")
+NO_HOLDER = (None, "", "none")
 """What a holder may be besides a speaker: nobody holds the floor, or the conversation is over."""
 
 
 class EventLog(NamedTuple):
-    """The checked content of an `events/<id>.json` file.
+    """The checked content of an `events/<id>.json` file, but for its events.
 
-    `events` are the file's own records, in its order, with `onset` and `offset` known to be finite
-    seconds, `onset <= offset`, a known `label` and qualifier, and a speaker of the conversation.
+    `events` are the file's own records, in its order; `anchors.log_anchors` checks them.
     """
 
     conversation_id: str
@@ -91,7 +89,6 @@ def parse_event_log(content: Any, source: str) -> EventLog:
     events = log.get("events")
     if not isinstance(events, list):
         raise CorpusError(f"{source}: field 'events': expected a list, got {type(events).__name__}")
-    check_events(events, speakers, source)
     return EventLog(
         conversation_id=_text(log, "conversation_id", source),
         conversation_type=conversation_type,
@@ -108,38 +105,10 @@ def check_events(events: Iterable[Any], speakers: Sequence[str], source: str) ->
     Raises:
         CorpusError: the first record at fault, named by its position, its id and the field.
     """
-    events = list(events)
-    if _are_plain(events, speakers):
-        return
     seen: set[str] = set()
     for index, event in enumerate(events):
         _check_event(event, speakers, seen, f"{source}: events[{index}]")
         seen.add(event["id"])
-
-
-def _are_plain(events: Sequence[Any], speakers: Sequence[str]) -> bool:
-    """Whether all records are beyond doubt, as in nearly every log; much faster than finding a fault."""
-    known, holders = set(speakers), {*speakers, *_NO_HOLDER}
-    try:
-        for event in events:
-            label, onset_s, offset_s = event["label"], event["onset"], event["offset"]
-            transfer_s = event.get("floor_transfer_time", 0.0)
-            if not (
-                (label, event[QUALIFIER_FIELDS[label]]) in _KINDS
-                and event["speaker"] in known
-                and type(onset_s) is float
-                and type(offset_s) is float
-                and type(transfer_s) is float
-                and 0.0 <= onset_s <= offset_s <= MAX_S
-                and 0.0 <= transfer_s <= MAX_S
-                and event.get("current_holder") in holders
-                and event.get("next_holder") in holders
-            ):
-                return False
-        ids = {event["id"] for event in events}
-    except (KeyError, TypeError, AttributeError):
-        return False
-    return len(ids) == len(events) and {str}.issuperset(map(type, ids))
 
 
 def _check_event(event: Any, speakers: Sequence[str], seen: set[str], where: str) -> None:
@@ -159,7 +128,7 @@ def _check_event(event: Any, speakers: Sequence[str], seen: set[str], where: str
     if event.get("floor_transfer_time") is not None:
         seconds(event["floor_transfer_time"], where, "floor_transfer_time")
     for name in ("current_holder", "next_holder"):
-        if event.get(name) not in _NO_HOLDER:
+        if event.get(name) not in NO_HOLDER:
             _one_of(event, name, speakers, where)
 
 
@@ -185,30 +154,27 @@ def join_utterances(
     """
     utterances = _records(script, "utterances", "text", script_source)
     clips = _records(render, "clips", "src_index", render_source)
-    by_index = _by_index(utterances, clips)
-    known = set(speakers)
-    rows = []
-    for position, clip in enumerate(clips):
+    for by_index in _indexings(utterances):
         try:
-            row = {**by_index[clip["src_index"]], **clip}
-            plain = row["speaker"] in known and 0 <= row["start_s"] <= row["end_s"] <= MAX_S
+            rows = [{**by_index[clip["src_index"]], **clip} for clip in clips]
+            if all(
+                row["speaker"] in speakers and 0 <= row["start_s"] <= row["end_s"] <= MAX_S for row in rows
+            ):
+                return rows
         except (KeyError, TypeError):
-            plain = False
-        if not plain:
-            row = _check_clip(clip, by_index, speakers, f"{render_source}: clips[{position}]", script_source)
-        rows.append(row)
-    return rows
+            continue
+    by_position = dict(enumerate(utterances))
+    return [
+        _check_clip(clip, by_position, speakers, f"{render_source}: clips[{position}]", script_source)
+        for position, clip in enumerate(clips)
+    ]
 
 
-def _by_index(utterances: Sequence[Any], clips: Sequence[Any]) -> dict[Any, Any]:
-    """Utterances by their `index` field where that is what the clips refer to, else by position."""
-    try:
-        named = {utterance["index"]: utterance for utterance in utterances}
-        if all(clip["src_index"] in named for clip in clips):
-            return named
-    except (KeyError, TypeError):
-        pass
-    return dict(enumerate(utterances))
+def _indexings(utterances: Sequence[Any]) -> Iterator[Mapping[Any, Any]]:
+    """What a clip's `src_index` may refer to: the utterances' `index` fields, else their positions."""
+    with suppress(KeyError, TypeError):
+        yield {utterance["index"]: utterance for utterance in utterances}
+    yield dict(enumerate(utterances))
 
 
 def _check_clip(

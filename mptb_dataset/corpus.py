@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .anchors import Anchor, Anchors, collect_anchors, event_anchors, parse_anchors
+from .anchors import Anchor, Anchors, log_anchors, parse_anchors
 from .annotations import EventLog, join_utterances, load_json, parse_event_log
 from .errors import CorpusError
 from .manifest import ANNOTATIONS, Entry, parse_manifest, safe_path
@@ -154,8 +154,8 @@ class Corpus:
                 f"{entry.events}: field 'conversation_id': {log.conversation_id!r}, "
                 f"expected {entry.conversation_id!r} as in the manifest"
             )
-        log_anchors = event_anchors(log.events, source=entry.events)
-        anchors = derived = collect_anchors(log_anchors, log.speakers)
+        found, derived = log_anchors(log.events, log.speakers, source=entry.events)
+        anchors = derived
         if entry.anchors:
             anchors = _shipped_anchors(self.read_json(entry.anchors), entry.anchors, derived)
         return Conversation(
@@ -166,7 +166,7 @@ class Corpus:
             duration_s=log.duration_s,
             metadata=log.metadata,
             events=log.events,
-            log_anchors=log_anchors,
+            log_anchors=found,
             anchors=anchors,
             as_logged=anchors is derived,
         )

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .anchors import TRACKS, collect_anchors
+from .anchors import TRACKS, derive_anchors
 from .checksums import check_checksum, read_checksums
 from .corpus import Conversation, Corpus
 from .errors import CorpusError
@@ -120,7 +120,7 @@ def _check_log(conversation: Conversation, report: Report) -> None:
 def _check_anchors(conversation: Conversation, report: Report) -> None:
     if not conversation.entry.anchors:
         return
-    derived = collect_anchors(conversation.log_anchors, conversation.speakers)
+    derived = derive_anchors(conversation.events, conversation.speakers)
     for speaker in conversation.speakers:
         for track in TRACKS:
             for name, expected in derived[speaker][track].items():

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from mptb_dataset import CorpusError, derive_anchors
+from mptb_dataset.anchors import log_anchors
 from mptb_dataset.annotations import join_utterances, load_json, parse_event_log
 
 
@@ -102,24 +103,31 @@ def test_a_fault_of_the_log_s_head_names_the_file_and_the_field(changes, message
 )
 def test_a_fault_of_an_event_names_its_place_its_id_and_the_field(event, message):
     with pytest.raises(CorpusError, match=message):
-        parse_event_log(log_with(events=[event]), "log.json")
+        log_anchors([event], ["a", "b"], source="log.json")
+
+
+@pytest.mark.parametrize("onset", ["soon", "3.0", None, [], {}, True, -1.0])
+def test_a_fault_of_the_turn_that_resumes_a_hold_is_named_as_any_other(onset):
+    events = [event_with(floor_outcome="hold"), event_with(id="e2", onset=onset, offset=4.0)]
+    with pytest.raises(CorpusError, match=r"events\[1\] \(id 'e2'\): field 'onset'"):
+        log_anchors(events, ["a", "b"])
 
 
 def test_two_events_with_one_id_are_an_error():
     with pytest.raises(
         CorpusError, match=r"events\[1\] \(id 'e1'\): field 'id': expected a text that no other"
     ):
-        parse_event_log(log_with(events=[event_with(), event_with()]), "log.json")
+        log_anchors([event_with(), event_with()], ["a", "b"])
 
 
 @pytest.mark.parametrize("holder", [None, "", "none", "absent"])
 def test_nobody_may_hold_the_floor_next(holder):
-    parse_event_log(log_with(events=[event_with(next_holder=holder)]), "log.json")
+    assert derive_anchors([event_with(next_holder=holder)], ["a", "b"])["a"]["eot"]["positives"] == [2.0]
 
 
 def test_fields_that_the_card_does_not_name_are_ignored():
     log = parse_event_log(log_with(extra=1, events=[event_with(note={"x": [1]})]), "log.json")
-    assert log.events[0]["note"] == {"x": [1]}
+    assert derive_anchors(log.events, log.speakers)["a"]["eot"]["positives"] == [2.0]
 
 
 def test_metadata_and_conversation_type_may_be_left_out():
