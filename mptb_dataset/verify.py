@@ -148,6 +148,10 @@ def _check_channels(corpus: Corpus, conversation: Conversation, report: Report) 
         except CorpusError as error:
             report.add(manifest, str(error))
             continue
+        if len(set(paths.values())) < len(paths):
+            report.add(
+                manifest, f"{conversation.conversation_id}: field 'audio_{scene}': speakers share a file"
+            )
         for path in paths.values():
             report.count("channels")
             if not os.path.isfile(corpus.url(path)):

@@ -291,6 +291,26 @@ def test_empty_lists_stay_empty_lists_and_unknown_keys_are_ignored(load, tree, e
     assert row["eot"]["negative_spans"] == []
 
 
+def test_datasets_own_call_takes_the_same_options(tree, tmp_path):
+    points = datasets.load_dataset(
+        "mptb",
+        "decision_points",
+        data_dir=str(tree),
+        split="dev[:1]",
+        audio="none",
+        delay_s=0.5,
+        include_excluded=True,
+        columns=["key", "at_s"],
+        cache_dir=str(tmp_path / "cache"),
+    )
+    assert points.to_list() == [{"key": "dev_00001/speaker_1/eot/e0", "at_s": 2.5}]
+
+
+def test_a_table_can_be_kept_in_memory(load, tree):
+    assert load("channels", data_dir=tree, split="dev").cache_files
+    assert not load("channels", data_dir=tree, split="dev", keep_in_memory=True).cache_files
+
+
 def test_a_saved_table_is_loaded_after_the_corpus_is_gone(load, tree, tmp_path):
     load("channels", data_dir=tree, split="dev").save_to_disk(tmp_path / "saved")
     shutil.rmtree(tree)

@@ -38,6 +38,13 @@ def test_the_workers_of_a_data_loader_share_the_rows(rows, stream, workers, shuf
     assert Counter(key(row) for row in loader) == rows
 
 
+@pytest.mark.slow
+def test_workers_that_start_from_scratch_share_the_rows_too(rows, stream):
+    data = pytest.importorskip("torch.utils.data", reason="torch is not installed")
+    loader = data.DataLoader(stream, batch_size=None, num_workers=2, multiprocessing_context="spawn")
+    assert Counter(key(row) for row in loader) == rows
+
+
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_two_nodes_share_the_rows(rows, stream, shuffled):
     if shuffled:

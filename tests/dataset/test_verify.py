@@ -190,6 +190,14 @@ def test_a_speaker_without_a_channel_is_found(tree, edit_manifest):
     assert "field 'audio_noisy': expected a channel for each of speaker_1, speaker_2" in only(tree)
 
 
+def test_speakers_that_share_a_file_are_found(tree, edit_manifest):
+    def share(lines):
+        lines[0]["audio_noisy"]["speaker_2"] = lines[0]["audio_noisy"]["speaker_1"]
+
+    edit_manifest(tree, share)
+    assert only(tree) == "dev/manifest.jsonl: dev_00001: field 'audio_noisy': speakers share a file"
+
+
 def test_a_conversation_that_is_in_both_splits_is_found(tree, edit, edit_manifest):
     edit(
         tree,
