@@ -20,8 +20,11 @@ from .scoring import MAX_BYTES, Scored, compare_two, record, score, split_meant
 from .text import download
 from .uploads import UploadGuard
 
-KEPT_S = 1800
-"""How long an uploaded file and a visitor's result stay."""
+KEPT_S = 1740
+"""How long an uploaded file and a visitor's result stay at least."""
+
+SWEPT_S = 60
+"""How often what is older is deleted: so nothing stays for more than half an hour."""
 
 MAX_WAITING = 40
 MAX_VISITORS = 100
@@ -185,7 +188,9 @@ class _Page:
 
 def build(gold: Gold) -> gr.Blocks:
     """Build the page; `launch` serves it."""
-    with gr.Blocks(title="MultiPartyTurnBench scorer", delete_cache=(60, KEPT_S)) as demo:
+    with gr.Blocks(
+        title="MultiPartyTurnBench scorer", delete_cache=(SWEPT_S, KEPT_S), analytics_enabled=False
+    ) as demo:
         _Page(gold).connect()
     return demo.queue(max_size=MAX_WAITING, default_concurrency_limit=4)
 

@@ -26,6 +26,9 @@ MAX_BYTES = 5 << 20
 MAX_NESTED = 100_000
 """Objects and lists in a file: each takes a hundred times its bytes in memory. The benchmark needs 2,200."""
 
+MAX_VALUES = 500_000
+"""Times, for the most part: a decision every half second on every channel of the benchmark is fewer."""
+
 N_RESAMPLES = 9999
 GROUPS = ("num_speakers", "conversation_type")
 
@@ -88,18 +91,20 @@ def check_size(path: str) -> None:
     """Refuse a file that would take long or much memory to read.
 
     Raises:
-        SubmissionError: it is too large, or holds too many objects and lists.
+        SubmissionError: it is too large, or holds too many values.
     """
     file = Path(path)
     size = file.stat().st_size
     if size > MAX_BYTES:
         raise SubmissionError([f"the file has {size:,} bytes; at most {MAX_BYTES:,} are read"])
     content = file.read_bytes()
-    nested = content.count(b"{") + content.count(b"[")
+    nested, values = content.count(b"{") + content.count(b"["), content.count(b",")
     if nested > MAX_NESTED:
         raise SubmissionError(
             [f"the file opens {nested:,} objects and lists; at most {MAX_NESTED:,} are read"]
         )
+    if values > MAX_VALUES:
+        raise SubmissionError([f"the file lists {values:,} values; at most {MAX_VALUES:,} are read"])
 
 
 def split_meant(path: str, gold: Gold) -> str | None:

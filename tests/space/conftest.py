@@ -14,6 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,9 +137,9 @@ def tables_in():
 
 
 class Served:
-    """The page, served by `python app.py` on the loopback address."""
+    """The page, served on the loopback address by `python app.py`, or by `python` with other arguments."""
 
-    def __init__(self, folder, **environment):
+    def __init__(self, folder, *arguments):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -155,9 +156,9 @@ class Served:
             "NO_PROXY": "127.0.0.1",
         }
         self.process = subprocess.Popen(
-            [sys.executable, str(FOLDER / "app.py")],
+            [sys.executable, *(arguments or [str(FOLDER / "app.py")])],
             cwd=folder,
-            env={**kept, **told, **environment},
+            env={**kept, **told},
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
@@ -220,12 +221,24 @@ class Served:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory):
-    served = Served(tmp_path_factory.mktemp("space"))
-    try:
-        yield served.wait()
-    finally:
-        served.stop()
+def serve():
+    """Serve the page for as long as the block lasts."""
+
+    @contextmanager
+    def run(folder, *arguments):
+        served = Served(folder, *arguments)
+        try:
+            yield served.wait()
+        finally:
+            served.stop()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def served(serve, tmp_path_factory):
+    with serve(tmp_path_factory.mktemp("space")) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,23 @@
 import json
 import os
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.needs("gradio", "matplotlib")
 
 LIMIT = 5 << 20
+
+IMPATIENT = """
+from mptb_metric.space.uploads import own_folder
+folder = own_folder()
+from mptb_metric.space import page
+from mptb_metric.space.gold import load_gold
+page.KEPT_S, page.SWEPT_S = 1, 1
+page.launch(page.build(load_gold(None)), folder)
+"""
 
 
 def upload(served, content):
@@ -65,6 +76,16 @@ def test_a_hundred_uploads_stay_below_the_cap_and_the_last_is_still_there(served
     path = upload(served, submission())
     assert size(served.uploads) <= 101 << 20
     assert "recall" in served.answer(served.ask(path))[0]
+
+
+def test_what_is_uploaded_is_deleted_after_its_time(serve, tmp_path):
+    with serve(tmp_path, "-c", IMPATIENT) as served:
+        path = Path(upload(served, b"{}"))
+        for _ in range(200):
+            if not path.exists():
+                break
+            time.sleep(0.1)
+        assert size(served.uploads) == 0
 
 
 def test_files_of_no_size_are_limited_in_number_too(tmp_path):

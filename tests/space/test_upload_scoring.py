@@ -38,6 +38,7 @@ HOSTILE = {
     "deeply nested objects": (b'{"a":' * 90_000, "nested too deeply"),
     "nested deeper still": (b"[" * 4_000_000, "opens 4,000,000 objects and lists; at most 100,000"),
     "objects": (b"[" + b"{}," * 1_000_000 + b"{}]", "opens 1,000,002 objects and lists; at most 100,000"),
+    "a million times": (b"[" + b"1," * 1_000_000 + b"1]", "lists 1,000,000 values; at most 500,000"),
     "ten million times": (b"[" + b"1.25," * 10_000_000 + b"1]", "50,000,003 bytes; at most 5,242,880"),
     "a list": (b"[1, 2]", "expected an object at the top"),
     "a number of a million digits": (b"9" * 1_000_000, "expected an object at the top"),
@@ -87,7 +88,7 @@ def test_a_hostile_file_is_refused_in_words(gold, saved, case):
     assert len(refused.value.faults[0]) < 300
 
 
-@pytest.mark.parametrize("case", ["nested deeper still", "objects", "ten million times"])
+@pytest.mark.parametrize("case", ["nested deeper still", "objects", "a million times", "ten million times"])
 def test_refusing_takes_no_more_memory_than_the_largest_file(gold, saved, case):
     path = saved(HOSTILE[case][0])
     tracemalloc.start()
