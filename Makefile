@@ -46,7 +46,7 @@ $(VENV)/.test: setup.cfg pyproject.toml Makefile | $(BIN)/python
 system:
 	@missing=""; \
 	command -v ffmpeg >/dev/null || missing="ffmpeg"; \
-	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v chromium >/dev/null || missing="$$missing chromium fonts-dejavu-core"; \
 	[ -z "$$missing" ] || \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  $(APT) update -q && DEBIAN_FRONTEND=noninteractive $(APT) install -qy --no-install-recommends $$missing; \
