@@ -99,34 +99,34 @@ class TurnEndFiles:
         """
         found = [self.files[split][:1] if self._hub else self.files[split] for split in splits]
         paths = [path for files in found for path in files]
-        schema = self.open(paths[0]).schema_arrow
+        schema = self._schema(paths[0])
         for path in paths[1:]:
             try:
-                schema = pa.unify_schemas(
-                    [schema, self.open(path).schema_arrow], promote_options="permissive"
-                )
+                schema = pa.unify_schemas([schema, self._schema(path)], promote_options="permissive")
             except pa.ArrowException as error:
                 raise CorpusError(f"{path}: expected columns as in {paths[0]}: {error}") from None
-        try:
-            features = Features.from_arrow_schema(schema)
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-        ):  # what a release of `datasets` unlike this one wrote beside it
-            features = Features.from_arrow_schema(schema.remove_metadata())
+        features = _features(schema, paths[0])
         if "audio" in features:
             features["audio"] = Audio(sampling_rate=TURN_SAMPLING_RATE_HZ)
         return features
 
+    def _schema(self, path: str) -> pa.Schema:
+        schema = self.open(path).schema_arrow
+        twice = [name for name in schema.names if schema.names.count(name) > 1]
+        if twice:
+            raise CorpusError(f"{path}: two columns are called {twice[0]!r}")
+        return schema
+
     def stamp(self, path: str) -> bytes:
         """What tells a changed local shard: name, size, times and the Parquet footer with its statistics."""
-        status = os.stat(path)
-        with open(path, "rb") as file:
-            file.seek(max(0, status.st_size - (1 << 16)))
-            return (
-                f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} ".encode() + file.read()
-            )
+        try:
+            status = os.stat(path)
+            with open(path, "rb") as file:
+                file.seek(max(0, status.st_size - (1 << 16)))
+                footer = file.read()
+        except OSError as error:
+            raise CorpusError(f"{path}: expected a Parquet file: {error.strerror}") from None
+        return f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} ".encode() + footer
 
     def _find(self) -> dict[str, list[str]]:
         folder = f"{self.root}/{self.config}" if self._hub else os.path.join(self.root, self.config)
@@ -147,6 +147,17 @@ class TurnEndFiles:
         return {split: paths for split, paths in found.items() if paths}
 
 
+def _features(schema: pa.Schema, path: str) -> Features:
+    try:
+        return Features.from_arrow_schema(schema)
+    except (ValueError, TypeError, KeyError):
+        pass  # what another release of `datasets` wrote beside the columns
+    try:
+        return Features.from_arrow_schema(schema.remove_metadata())
+    except ValueError as error:
+        raise CorpusError(f"{path}: a column that `datasets` has no type for: {error}") from None
+
+
 def read_shards(files: TurnEndFiles, shards: Sequence[Shard], features: Features) -> Iterator[pa.Table]:
     """Read shards one after the other, a small batch at a time.
 
@@ -154,7 +165,8 @@ def read_shards(files: TurnEndFiles, shards: Sequence[Shard], features: Features
         Tables of at most `BATCH_ROWS` rows where there is audio, cast to `features`.
 
     Raises:
-        CorpusError: a shard cannot be read, or a column is of another type; the message names the file.
+        CorpusError: a shard cannot be read, or a column is of another type; the message names the file and
+            the column.
     """
     batch_rows = BATCH_ROWS if "audio" in features else 10_000
     opened: tuple[str, pq.ParquetFile] | None = None
@@ -180,4 +192,12 @@ def _conform(table: pa.Table, features: Features) -> pa.Table:
     for name in schema.names:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(len(table), schema.field(name).type))
-    return table_cast(table.select(schema.names), schema)
+    try:
+        return table_cast(table.select(schema.names), schema)
+    except (pa.ArrowException, TypeError, ValueError):
+        for name in schema.names:  # find the one at fault
+            try:
+                table_cast(table.select([name]), Features({name: features[name]}).arrow_schema)
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                raise ValueError(f"field '{name}': {error}") from None
+        raise

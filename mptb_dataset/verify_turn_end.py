@@ -129,7 +129,8 @@ def _rows(files: TurnEndFiles, split: str, step: Callable[[], None], report: Rep
     where = f"{files.config}, {split}"
     columns = _COLUMNS[files.config]
     try:
-        missing = [name for name in columns if name not in files.features([split])]
+        features = files.features([split])
+        missing = [name for name in columns if name not in features]
         if missing:
             report.add(where, f"no column {missing[0]!r}: expected {', '.join(columns)}")
             return

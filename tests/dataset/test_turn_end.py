@@ -348,6 +348,40 @@ def test_a_shard_that_is_not_parquet_is_named(load, tree, content):
         load("turns", data_dir=tree, split="test")
 
 
+def test_a_folder_in_the_place_of_a_shard_is_named(load, tree):
+    (path,) = (tree / "turns").glob("turns-test-*")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(CorpusError, match=r"turns-test-.*: expected a Parquet file"):
+        load("turns", data_dir=tree, split="test")
+
+
+def test_two_columns_of_one_name_are_named(load, tree, rewrite):
+    def double(table):
+        return pa.Table.from_arrays([*table.columns, table["style"]], names=[*table.column_names, "style"])
+
+    rewrite("turns", "test", double)
+    with pytest.raises(CorpusError, match=r"turns-test-.*: two columns are called 'style'"):
+        load("turns", data_dir=tree, split="test")
+
+
+def test_a_column_that_datasets_has_no_type_for_is_named(load, tree, rewrite):
+    kind = pa.map_(pa.string(), pa.int32())
+    rewrite("turns", "test", lambda t: t.append_column("m", pa.array([[("a", 1)]] * len(t), kind)))
+    with pytest.raises(CorpusError, match=r"turns-test-.*: a column that `datasets` has no type for: .*'m'"):
+        load("turns", data_dir=tree, split="test")
+
+
+def test_audio_that_is_no_audio_is_named(load, tree, rewrite):
+    rewrite(
+        "turns",
+        "test",
+        lambda t: t.set_column(t.column_names.index("audio"), "audio", pa.array([1] * len(t))),
+    )
+    with pytest.raises(CorpusError, match=r"turns-test-.*: row group 0: field 'audio': "):
+        load("turns", data_dir=tree, split="test")
+
+
 def test_a_shard_cut_short_is_named(load, tree):
     (path,) = (tree / "turns").glob("turns-test-*")
     path.write_bytes(path.read_bytes()[:-1000])
