@@ -9,8 +9,9 @@ from typing import Any
 from mptb_dataset.corpus import Conversation
 from mptb_dataset.sample import sample_dir
 from mptb_metric import score_floor, to_json, write_submission
+from mptb_metric.outcomes import outcomes
 
-from .figure import classify, draw
+from .figure import draw
 from .files import write_json
 from .gold import Split, read_split
 from .render import console, print_score, progress
@@ -77,7 +78,7 @@ def _most_telling(split: Split, rows: list[dict[str, Any]]) -> tuple[Conversatio
             kind
             for speaker, tracks in conversation.anchors.items()
             for track, gold in tracks.items()
-            for kind, times in classify(gold, decisions[speaker][track]).items()
+            for kind, times in outcomes(gold, decisions[speaker][track]).items()
             if times
         }
         found.append(

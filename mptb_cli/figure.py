@@ -9,7 +9,7 @@ from typing import Any
 
 from mptb_dataset.anchors import TRACKS
 from mptb_dataset.corpus import Conversation
-from mptb_metric import match
+from mptb_metric.outcomes import outcomes
 
 COLOURS = {
     "yield": "#4477aa",
@@ -69,7 +69,7 @@ def draw(
                 axes.broken_barh(span, (lane - height / 2, height), facecolors=COLOURS[str(kind)])
         for track in TRACKS:
             gold = conversation.anchors[speaker][track]
-            marks = classify(gold, decisions[speaker][track], protocol=protocol)
+            marks = outcomes(gold, decisions[speaker][track], protocol=protocol)
             row = lane + _ROW[track]
             axes.vlines(gold["positives"], row - 0.11, row + 0.11, color="black", linewidth=1.2, zorder=2)
             for name, times in marks.items():
@@ -88,18 +88,3 @@ def draw(
     part = path.with_name(path.name + ".part")
     figure.savefig(part, format="png", dpi=110)
     os.replace(part, path)
-
-
-def classify(gold: Mapping[str, Any], predictions: Any, *, protocol: str = "mptb") -> dict[str, list[float]]:
-    """Sort the decisions of a channel and track by what scoring made of them; misses are gold times."""
-    times = [float(time) for time in predictions]
-    found = match(gold["positives"], gold["negative_spans"], gold["excluded_spans"], times, protocol=protocol)
-    hits = {prediction for _, prediction in found.hits}
-    alarms = {prediction for _, prediction in found.false_alarms}
-    matched = {positive for positive, _ in found.hits}
-    return {
-        "hit": [times[i] for i in sorted(hits)],
-        "false positive": [times[i] for i in sorted(alarms)],
-        "elsewhere": [time for i, time in enumerate(times) if i not in hits | alarms],
-        "miss": [time for i, time in enumerate(gold["positives"]) if i not in matched],
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..matching import match
+from ..outcomes import outcomes
 from ..predictions import TRACKS
 from .scoring import Scored
 
@@ -27,7 +27,7 @@ def marks_of(conversation: Mapping[str, Any], scored: Scored) -> dict[tuple[str,
     for gold in conversation["anchors"]:
         decisions = scored.decisions[conversation["conversation_id"], gold["speaker"]]
         times_s = decisions[gold["track"]].tolist()
-        found[gold["speaker"], gold["track"]] = _sorted(gold, times_s, scored.result["protocol"])
+        found[gold["speaker"], gold["track"]] = outcomes(gold, times_s, protocol=scored.result["protocol"])
     return found
 
 
@@ -39,17 +39,3 @@ def tally(conversation_id: str, scored: Scored) -> tuple[int, int]:
         _, fn, fp, _ = counts.counts[counts.units.index(conversation_id)].tolist()
         misses, false_positives = misses + fn, false_positives + fp
     return misses, false_positives
-
-
-def _sorted(gold: Mapping[str, Any], times_s: list[float], protocol: str) -> Marks:
-    spans = (gold["negative_spans"], gold["excluded_spans"])
-    matched = match(gold["positives"], *spans, times_s, protocol=protocol)
-    hits = {decision for _, decision in matched.hits}
-    alarms = {decision for _, decision in matched.false_alarms}
-    found = {positive for positive, _ in matched.hits}
-    return {
-        "hit": [time_s for i, time_s in enumerate(times_s) if i in hits],
-        "miss": sorted(time_s for i, time_s in enumerate(gold["positives"]) if i not in found),
-        "false positive": [time_s for i, time_s in enumerate(times_s) if i in alarms],
-        "elsewhere": [time_s for i, time_s in enumerate(times_s) if i not in hits | alarms],
-    }
