@@ -31,7 +31,7 @@ import numpy as np
 from .endpoint_tables import Chunks, Fires, Turns, is_early, read_arms, read_fires, read_turns
 from .report import Report, interval_settings
 from .sums import Ratio, UnitCounts
-from .tables import group_rows
+from .tables import columns_of, group_rows
 
 # How long after a chunk's end a fire still reports the pause there. The pauses' lengths are not published;
 # commercial endpointers report up to about a second after the silence began.
@@ -105,7 +105,7 @@ def compute_endpoints(
     settings = interval_settings(
         n_resamples=n_resamples, confidence_level=confidence_level, seed=seed, method=method
     )
-    fields = [by] if isinstance(by, str) else list(by or ())
+    fields = columns_of(by)
     turns = read_turns(references, fields)
     late_us = _late_us(late_report_s)
     system = _count(read_fires(predictions, turns), turns, late_us)

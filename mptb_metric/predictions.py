@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -164,6 +165,8 @@ def checked_times(
     checked: list[float] = []
     for i, time_s in enumerate(times_s):
         fault = None
+        if is_number(time_s) and abs(time_s) > sys.float_info.max:
+            time_s = math.copysign(math.inf, 1 if time_s > 0 else -1)  # an integer that fits no float
         if not is_number(time_s):
             fault = f"expected a number of seconds, got {shown(time_s)}"
         elif not math.isfinite(time_s):

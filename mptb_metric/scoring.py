@@ -19,7 +19,7 @@ from .matching import EARLY_US, LATE_US, Match, check_protocol, match, spans_us,
 from .predictions import TRACKS, Faults, channel_durations, checked_rows, is_number, read_rows
 from .report import Report, interval_settings
 from .sums import Ratio, UnitCounts
-from .tables import group_rows
+from .tables import columns_of, group_rows
 
 GOLD = ("positives", "negative_spans", "excluded_spans")
 COUNTS = ("tp", "fn", "fp", "tn")
@@ -81,7 +81,7 @@ def score_floor(
     frozen = None if thresholds is None else read_frozen(thresholds)
     if frozen and frozen.protocol not in (None, protocol):
         raise ValueError(f"thresholds were chosen by protocol {frozen.protocol!r}, not {protocol!r}")
-    columns = [by] if isinstance(by, str) else list(by or ())
+    columns = columns_of(by)
     gold, durations_s = _gold(references, [*columns, *([strata] if strata else [])])
     scored = _matched(_prediction_rows(predictions, durations_s, frozen), gold, protocol)
 

@@ -161,6 +161,18 @@ def to_numbers(values: Sequence[Any], *, name: str, row_name: Any, expected: str
     return numbers
 
 
+def columns_of(by: str | Sequence[str] | None) -> list[str]:
+    """Return the columns to break down by; one name, several or none.
+
+    Raises:
+        ValueError: anything else.
+    """
+    columns = [by] if isinstance(by, str) else by if by is not None else []
+    if not isinstance(columns, Iterable) or not all(isinstance(column, str) for column in columns):
+        raise ValueError(f"by: expected names of columns, got {by!r}")
+    return list(columns)
+
+
 def group_rows(labels: Sequence[Any], *, name: str, column: str) -> dict[str, NDArray[np.intp]]:
     """Return the rows of each group, by the text of its label, in the labels' order.
 
@@ -211,7 +223,21 @@ def _columns_of_rows(rows: list[Any], wanted: list[str]) -> dict[str, list[Any]]
         if not isinstance(row, Mapping):
             raise ValueError(f"row {index}: expected a dict, got {row!r:.80}")
     present = [column for column in wanted if any(column in row for row in rows)]
-    return {column: [row.get(column) for row in rows] for column in present}
+    return {column: [_plain(row.get(column)) for row in rows] for column in present}
+
+
+def _plain(value: Any) -> Any:
+    """Turn the arrays and tensors that formatted rows of a Dataset hold into plain values."""
+    if _has(value, "tolist"):
+        listed = value.tolist()
+        return (
+            _plain(listed) if isinstance(listed, list) and getattr(value, "dtype", None) == object else listed
+        )
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list) and value and (_has(value[0], "tolist") or isinstance(value[0], Mapping)):
+        return [_plain(part) for part in value]
+    return value
 
 
 def _has(value: Any, *names: str) -> bool:

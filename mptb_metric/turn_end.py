@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from .curves import average_precision, roc_auc, select_theta
 from .report import Report, interval_settings, sum_by_unit
 from .sums import Ratio, UnitCounts
-from .tables import align, check_unique, group_rows, is_table, read_columns, to_list, to_numbers
+from .tables import align, check_unique, columns_of, group_rows, is_table, read_columns, to_list, to_numbers
 
 # Label of each kind, by the dataset card.
 KIND_LABELS = {
@@ -129,7 +129,7 @@ def compute_turn_end(
     settings = interval_settings(
         n_resamples=n_resamples, confidence_level=confidence_level, seed=seed, method=method
     )
-    fields = [by] if isinstance(by, str) else list(by or ())
+    fields = columns_of(by)
     named = [] if by is BY_KIND else fields
     observations = _read_observations(references, [*named, "turn_key"] if settings else named)
     fields = [field for field in fields if field in observations.columns]

@@ -472,3 +472,42 @@ def test_json_safety_covers_numpy_and_refuses_what_it_does_not_know():
     assert to_json(value) == {"1": None, "a": [3, [None, True, None]], "b": [0, 1]}
     with pytest.raises(ValueError, match="cannot be written as JSON: object"):
         to_json({"x": object()})
+
+
+@pytest.mark.parametrize("form", ["numpy", "torch"])
+def test_rows_of_a_formatted_dataset_are_references(form):
+    if form == "torch":
+        pytest.importorskip("torch")
+    from mptb_dataset import load_dataset, sample_dir
+
+    gold = load_dataset("channels", split="test", data_dir=sample_dir("mptb"), audio="none")
+    rows = [
+        {
+            "conversation_id": r["conversation_id"],
+            "speaker": r["speaker"],
+            "eot": r["eot"]["positives"],
+            "int": [],
+        }
+        for r in gold
+    ]
+    expected = score_floor(rows, gold, by="num_speakers")
+    found = score_floor(rows, list(gold.with_format(form)), by="num_speakers")
+    for name in ("eot_tp", "eot_fp", "eot_tn", "int_fn", "int_tn"):
+        assert found[name] == expected[name]
+    assert list(found["by"]["num_speakers"]) == ["2", "3", "5"]
+
+
+def test_a_number_that_fits_no_float_is_a_fault_and_no_crash():
+    gold = {"positives": [1.0], "negative_spans": [], "excluded_spans": []}
+    references = [{"conversation_id": "a", "speaker": "s", "eot": gold, "int": gold}]
+    predictions = [{"conversation_id": "a", "speaker": "s", "eot": [10**400], "int": []}]
+    with pytest.raises(ValueError, match=r"'a'.*'s'.*'eot'.*not finite"):
+        score_floor(predictions, references)
+
+
+@pytest.mark.parametrize("by", [3, [3], [None]])
+def test_a_breakdown_by_anything_but_names_is_refused(by):
+    gold = {"positives": [1.0], "negative_spans": [], "excluded_spans": []}
+    references = [{"conversation_id": "a", "speaker": "s", "eot": gold, "int": gold}]
+    with pytest.raises(ValueError, match="by: expected names of columns"):
+        score_floor([{"conversation_id": "a", "speaker": "s", "eot": [], "int": []}], references, by=by)
