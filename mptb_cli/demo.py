@@ -47,7 +47,7 @@ def run_demo(out: Path, detector: str = "energy") -> None:
     result = score_floor(rows, test.references, by=["num_speakers"])
     print_score(result, title="test")
     for track in TRACKS:
-        console.print(verdict(track, chosen["tracks"][track], result[f"{track}_fpr"]), highlight=False)
+        console.print(verdict(track, chosen, result[f"{track}_fpr"]), highlight=False)
     write_submission(out / "submission.json", rows, detector=scores.detector)
     record = {"split": "test", "corpus": test.checksum, "thresholds": chosen, **to_json(result)}
     write_json(out / "result.json", record)

@@ -59,11 +59,13 @@ def run(
     root: Root,
     split: Annotated[str, typer.Option(help="dev or test; train, validation or test.")],
     out: Annotated[Path, typer.Option(help="Score file (.npz); predictions (.json) for turn-end-detection.")],
-    hop_s: Annotated[float, typer.Option(help="Seconds of audio between two scores.")] = 0.08,
+    hop_s: Annotated[
+        float, typer.Option(help="Seconds of audio between two scores.", min=0.001, max=10)
+    ] = 0.08,
     theta: Annotated[
         float | None, typer.Option(help="turn-end-detection: hear whole turns, fire above this score.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes; one per core by default.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes; one per core by default.", min=1)] = None,
 ) -> None:
     """Let a detector hear a split: every conversation; every prefix, or with --theta every turn.
 
@@ -148,6 +150,10 @@ def score(
 
     if (submission is None) == (scores is None) or (scores is None) != (thresholds is None):
         raise typer.BadParameter("give either --submission FILE, or --scores FILE with --thresholds FILE")
+    if write_submission is not None and scores is None:
+        raise typer.BadParameter("--write-submission goes with --scores: a submission is there already")
+    if theta is not None and not is_turn_end(root):
+        raise typer.BadParameter("--theta is for turn-end-detection; for MPTB, choose with `mptb select`")
     if submission is not None and is_turn_end(root):
         from mptb_metric import to_json
 

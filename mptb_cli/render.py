@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,8 +23,17 @@ from rich.table import Table
 
 from .scores import TRACKS
 
-console = Console()
-errors = Console(stderr=True)
+FILE_WIDTH = 160
+"""Columns where nobody looks at a terminal: figures are not cut in a pipe or a log."""
+
+
+def _width() -> int | None:
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else FILE_WIDTH
+
+
+# Names and messages are the user's: none of their brackets is a style.
+console = Console(markup=False, width=_width())
+errors = Console(stderr=True, markup=False)
 
 DASH = "\u2013"
 """Stands for an undefined figure: never 0, never the nearest."""
@@ -49,7 +60,7 @@ def number(value: float | None) -> str:
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar on standard error until the work is done; gives the function that moves it."""
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -66,7 +77,7 @@ def counting(what: str) -> Iterator[Callable[[str, int], None]]:
     """Show what is being done and how many rows are done, where nobody knows how many there will be."""
     bar = Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         TextColumn("{task.completed} rows"),
         console=errors,
         transient=True,
@@ -81,7 +92,9 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     console.print(title, style="bold", highlight=False, soft_wrap=True)
     drawn = Table(header_style="", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
-        drawn.add_column(column, justify="left" if index == 0 else "right", no_wrap=index == 0)
+        drawn.add_column(
+            column, justify="left" if index == 0 else "right", no_wrap=index == 0, overflow="fold"
+        )
     for row in rows:
         drawn.add_row(*row)
     console.print(drawn)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
+import threading
+import time
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -17,8 +23,9 @@ from numpy.typing import NDArray
 
 from mptb_dataset.corpus import Conversation, Corpus
 from mptb_dataset.errors import CorpusError
+from turn_end_prefix.causality import name_of
 from turn_end_prefix.detectors import load_detector
-from turn_end_prefix.replay import Detector, ReplayTimer, replay
+from turn_end_prefix.replay import Detector, ReplayTimer, lookahead_of, replay
 
 from .gold import Split
 from .scores import Scores, write_npz, write_scores
@@ -103,16 +110,22 @@ def run_split(
     """
     heard = new_detector(detector, split.conversations[0])
     parts = out.with_name(out.name + ".parts")
-    made_by = {"detector": detector, "hop_s": hop_s, "split": split.name, "corpus": split.checksum}
+    made_by = {
+        "detector": detector,
+        "code": code_of(detector, heard),
+        "hop_s": hop_s,
+        "split": split.name,
+        "corpus": split.checksum,
+    }
     work = [
         Job(split.corpus.root, one, detector, hop_s, parts / f"{one.conversation_id}.npz")
         for one in split.conversations
     ]
     timer = run_parts(parts, made_by, work, _hear, workers=jobs, progress=progress)
     scores = Scores(
-        detector=heard.name,
+        detector=name_of(heard),
         frame_rate=1.0 / hop_s,
-        lookahead_s=heard.lookahead_s,
+        lookahead_s=lookahead_of(heard),
         split=split.name,
         corpus=split.checksum,
         traces={key: trace for job in work for key, trace in _read_part(job)},
@@ -184,19 +197,39 @@ def _timers(
     if workers <= 1:
         yield from map(do, waiting)
         return
-    pool = ProcessPoolExecutor(workers)
+    pool = ProcessPoolExecutor(workers, initializer=_end_with_parent, initargs=(os.getpid(),))
     try:
         for future in as_completed([pool.submit(do, piece) for piece in waiting]):
             yield future.result()
+    except BrokenProcessPool:
+        raise ValueError("a process of the detector died, perhaps for want of memory: try --jobs 1") from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_parent(parent: int) -> None:
+    """Leave no worker behind when the command is killed: what it waits for would never come."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _hear(job: Job) -> ReplayTimer:
     timer = ReplayTimer()
     channels = read_channels(job.root, job.conversation)
     detector = new_detector(job.detector, job.conversation)
-    scores = replay(channels, detector, hop_s=job.hop_s, timer=timer)
+    try:
+        scores = replay(channels, detector, hop_s=job.hop_s, timer=timer)
+    except ValueError as error:
+        raise ValueError(f"{job.conversation.conversation_id}: {error}") from error
+    except SystemExit as error:
+        raise ValueError(
+            f"{job.conversation.conversation_id}: the detector called sys.exit({error})"
+        ) from error
     write_npz(
         job.part,
         {
@@ -209,16 +242,44 @@ def _hear(job: Job) -> ReplayTimer:
 
 
 def new_detector(name: str, conversation: Conversation) -> Detector:
-    """A new detector; the oracle is the one that is told the gold."""
+    """A new detector; the oracle is the one that is told the gold.
+
+    Raises:
+        ValueError: an unknown name, or an object that is no detector.
+        ImportError: its module, or a package that it needs, is not there.
+    """
     options = {"anchors": conversation.anchors} if name == "oracle" else {}
-    return load_detector(name, **options)
+    try:
+        return load_detector(name, **options)
+    except TypeError as error:
+        raise ValueError(f"detector {name!r}: {error}") from error
 
 
-def _read_part(job: Job) -> Any:
-    with np.load(job.part, allow_pickle=False) as arrays:
-        for name in arrays.files:
-            speaker, track = name.rsplit("/", 1)
-            yield (job.conversation.conversation_id, speaker, track), arrays[name]
+def code_of(name: str, detector: object) -> str:
+    """A hash of the files that a detector is from, so that the parts of an earlier version are not kept.
+
+    Args:
+        name: how it was asked for.
+        detector: it.
+    """
+    modules = {type(detector).__module__, *([name.partition(":")[0]] if ":" in name else [])}
+    digest = sha256()
+    for module in sorted(modules):
+        path = getattr(sys.modules.get(module), "__file__", None)
+        if path is not None and os.path.isfile(path):
+            digest.update(Path(path).read_bytes())
+    return digest.hexdigest()
+
+
+def _read_part(job: Job) -> Iterator[tuple[tuple[str, str, str], NDArray[Any]]]:
+    try:
+        with np.load(job.part, allow_pickle=False) as arrays:
+            for name in arrays.files:
+                speaker, track = name.rsplit("/", 1)
+                yield (job.conversation.conversation_id, speaker, track), arrays[name]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        job.part.unlink(missing_ok=True)
+        raise ValueError(f"{job.part}: damaged, and so removed: run again ({error})") from None
 
 
 def _report(progress: Callable[[int, int], None] | None, done: int, total: int) -> None:

@@ -31,14 +31,26 @@ def decide_all(scores: Scores, split: Split, thresholds: Mapping[str, Any]) -> l
     return decide_rows(scores.rows(split.references), read_frozen(thresholds))
 
 
-def verdict(track: str, dev: dict[str, Any] | None, test_fpr: float) -> str:
-    """Say whether a track is within the benchmark's budget: dev FPR <= 10 % and test FPR <= 15 %."""
-    if dev is None:
-        return f"{track.upper()}: no operating point on dev, so nothing to judge"
-    within = dev["fpr"] <= DEV_BUDGET and test_fpr <= TEST_BUDGET
+def verdict(track: str, chosen: dict[str, Any], test_fpr: float) -> str:
+    """Say whether a track is within the benchmark's budget: dev FPR <= 10 % and test FPR <= 15 %.
+
+    Args:
+        track: "eot" or "int".
+        chosen: the frozen thresholds.
+        test_fpr: what they gave on test.
+    """
+    name, point = track.upper(), chosen["tracks"][track]
+    if point is None:
+        return f"{name}: no operating point on dev, so nothing to judge"
+    if chosen.get("split") != "dev":
+        return f"{name}: not judged: the threshold was not chosen on dev, but on {chosen.get('split')}"
+    dev_fpr = point.get("fpr")
+    if dev_fpr is None:
+        return f"{name}: not judged: the thresholds do not say how dev went"
+    within = dev_fpr <= DEV_BUDGET and test_fpr <= TEST_BUDGET
     return (
-        f"{track.upper()}: {'within' if within else 'out of'} budget: "
-        f"dev FPR {percent(dev['fpr'])} (≤ 10 %), test FPR {percent(test_fpr)} (≤ 15 %)"
+        f"{name}: {'within' if within else 'out of'} budget: "
+        f"dev FPR {percent(dev_fpr)} (≤ 10 %), test FPR {percent(test_fpr)} (≤ 15 %)"
     )
 
 
@@ -65,11 +77,7 @@ def score_command(
     if scores_path is not None and thresholds_path is not None:
         scores, chosen = read_scores(scores_path), read_thresholds(thresholds_path)
         check_split(scores, gold, scores_path)
-        if chosen["detector"] not in (None, scores.detector):
-            raise ValueError(
-                f"{thresholds_path}: chosen for detector {chosen['detector']!r}, "
-                f"but {scores_path} is by {scores.detector!r}"
-            )
+        _check_fit(chosen, scores, gold, protocol, f"{thresholds_path}")
         rows = decide_all(scores, gold, chosen)
         if submission_out is not None:
             write_submission(submission_out, rows, detector=scores.detector)
@@ -90,11 +98,31 @@ def score_command(
     print_score(result, title=f"{split}, protocol {protocol}", tracks=shown)
     if chosen is not None:
         for track in TRACKS:
-            console.print(verdict(track, chosen["tracks"][track], result[f"{track}_fpr"]), highlight=False)
+            console.print(verdict(track, chosen, result[f"{track}_fpr"]), highlight=False)
     if out is not None:
         record = {"split": split, "corpus": gold.checksum, "thresholds": chosen, **to_json(result)}
         write_json(out, record)
         console.print(f"result: {out}", highlight=False, soft_wrap=True)
+
+
+def _check_fit(
+    chosen: Mapping[str, Any], scores: Scores, gold: Split, protocol: str | None, where: str
+) -> None:
+    """Refuse thresholds that were chosen for another detector, by another protocol, or on other gold."""
+    if chosen.get("detector") not in (None, scores.detector):
+        raise ValueError(
+            f"{where}: chosen for detector {chosen['detector']!r}, but the scores are by {scores.detector!r}"
+        )
+    if protocol not in (None, chosen.get("protocol", protocol)):
+        raise ValueError(f"{where}: chosen by protocol {chosen['protocol']!r}, not {protocol!r}")
+    split, expected = chosen.get("split"), chosen.get("corpus")
+    if expected is not None and split in gold.corpus.splits:
+        checksum = gold.checksum if split == gold.name else read_split(gold.corpus.root, split).checksum
+        if checksum != expected:
+            raise ValueError(
+                f"{where}: field 'corpus': chosen on other annotations than those of {gold.corpus.root}, "
+                f"split {split}: checksum {str(expected)[:12]}, expected {checksum[:12]}"
+            )
 
 
 def check_official(split: Split) -> None:

@@ -23,13 +23,14 @@ from datasets import disable_progress_bars
 from mptb_dataset import load_dataset
 from mptb_dataset.schemas import TURN_END_CONFIGS
 from turn_end_prefix import n_samples, read_prefix
+from turn_end_prefix.causality import name_of
 from turn_end_prefix.detectors import load_detector
 from turn_end_prefix.detectors.prefix import first_endpoint, score_prefixes
 from turn_end_prefix.replay import ReplayTimer
 
 from .files import write_json
 from .render import milliseconds, number, percent, table
-from .running import run_parts
+from .running import code_of, run_parts
 
 CHUNK_TURNS = 32
 """Turns of a part: what a killed run hears again at most, per process."""
@@ -122,6 +123,7 @@ def run_turn_end(
     parts = out.with_name(out.name + ".parts")
     made_by = {
         "detector": detector,
+        "code": code_of(detector, heard),
         "theta": theta,
         "hop_s": hop_s,
         "split": split,
@@ -133,7 +135,7 @@ def run_turn_end(
     ]
     timer = run_parts(parts, made_by, work, _hear, workers=jobs, progress=progress)
     rows = [row for chunk in work for row in orjson.loads(chunk.part.read_bytes())]
-    record: dict[str, Any] = {"schema_version": 1, "detector": heard.name, "split": split, "hop_s": hop_s}
+    record: dict[str, Any] = {"schema_version": 1, "detector": name_of(heard), "split": split, "hop_s": hop_s}
     if theta is not None:
         record["theta"] = theta
     write_json(out, {**record, "predictions": rows})

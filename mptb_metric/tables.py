@@ -230,9 +230,8 @@ def _plain(value: Any) -> Any:
     """Turn the arrays and tensors that formatted rows of a Dataset hold into plain values."""
     if _has(value, "tolist"):
         listed = value.tolist()
-        return (
-            _plain(listed) if isinstance(listed, list) and getattr(value, "dtype", None) == object else listed
-        )
+        holds_objects = isinstance(listed, list) and str(getattr(value, "dtype", "")) == "object"
+        return _plain(listed) if holds_objects else listed
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, list) and value and (_has(value[0], "tolist") or isinstance(value[0], Mapping)):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -332,6 +335,207 @@ def test_a_track_without_an_operating_point_is_not_scored_as_zero(mptb, finished
     assert done.returncode == 0, done.stderr
     assert "INT: no operating point on dev" in done.stdout
     assert "interruption (INT)" not in done.stdout
+
+
+def test_an_edited_detector_does_not_go_on_with_the_parts_of_its_earlier_version(tmp_path, sample):
+    script = "from mptb_cli.main import main; main()"
+
+    def run(source, out, **environment):
+        (tmp_path / "edited.py").write_text(source)
+        return subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                script,
+                "run",
+                "--detector",
+                "edited:Flaky",
+                "--root",
+                str(sample),
+                "--split",
+                "test",
+                "--jobs",
+                "1",
+                "--out",
+                out,
+            ],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+        )
+
+    broken = run(FAILING, "s.npz", FAIL_AT="3")
+    assert broken.returncode == 2
+    assert list((tmp_path / "s.npz.parts").glob("*.npz"))
+    edited = (
+        FAILING
+        + "    def push(self, hop):\n        return {t: 0 * s + 0.5 for t, s in super().push(hop).items()}\n"
+    )
+    assert run(edited, "s.npz").returncode == 0
+    scores = read_scores(tmp_path / "s.npz")
+    assert all((trace == 0.5).all() for trace in scores.traces.values())
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+def test_a_killed_command_leaves_no_worker_behind(tmp_path, sample):
+    (tmp_path / "slow.py").write_text(
+        "import time\nfrom turn_end_prefix.detectors.energy import EnergyDetector\n"
+        "class Slow(EnergyDetector):\n    def push(self, hop):\n        time.sleep(0.05)\n"
+        "        return super().push(hop)\n"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        "from mptb_cli.main import main; main()",
+        "run",
+        "--detector",
+        "slow:Slow",
+        "--root",
+        str(sample),
+        "--split",
+        "test",
+        "--jobs",
+        "2",
+        "--out",
+        "k.npz",
+    ]
+    started = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+
+    def children():
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                found += [path] if b"slow:Slow" in path.read_bytes() else []
+        return found
+
+    while len(children()) < 3:
+        assert started.poll() is None
+        time.sleep(0.05)
+    started.kill()
+    started.wait()
+    deadline = time.monotonic() + 20
+    while children() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not children()
+
+
+@pytest.mark.parametrize("text", ["a [/red] b", "a [red]b"])
+def test_brackets_in_a_users_words_are_printed_as_they_are(mptb, finished_demo, tmp_path, sample, text):
+    content = submission_of(finished_demo, lambda c: c.update(detector=text))
+    done = mptb("score", "--root", sample, "--submission", write(tmp_path / "s.json", content))
+    assert done.returncode == 0, done.stderr
+    assert f"{text}: not audited" in done.stdout
+    done = mptb("run", "--detector", text, "--root", sample, "--split", "dev", "--out", "o.npz")
+    assert_refused(done, text)
+
+
+def thresholds_of(finished_demo, change):
+    content = json.loads((finished_demo / "demo/thresholds.json").read_text())
+    change(content)
+    return content
+
+
+def test_thresholds_without_dev_figures_are_used_but_not_judged(mptb, finished_demo, tmp_path, sample):
+    path = write(
+        tmp_path / "t.json", thresholds_of(finished_demo, lambda c: c["tracks"].update(eot={"theta": 0.5}))
+    )
+    done = mptb("score", "--root", sample, "--scores", finished_demo / "demo/test.npz", "--thresholds", path)
+    assert done.returncode == 0, done.stderr
+    assert "EOT: not judged" in done.stdout
+
+
+def test_a_threshold_that_was_chosen_on_test_does_not_pass_as_devs(mptb, finished_demo, tmp_path, sample):
+    scores = finished_demo / "demo/test.npz"
+    done = mptb("select", "--root", sample, "--split", "test", "--scores", scores, "--out", "t.json")
+    assert done.returncode == 0, done.stderr
+    done = mptb("score", "--root", sample, "--scores", scores, "--thresholds", "t.json")
+    assert "EOT: not judged" in done.stdout
+    assert "within budget" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        (lambda c: c.update(corpus="0" * 64), (), ["corpus", "000000000000"]),
+        (lambda c: None, ("--protocol", "turnbench"), ["turnbench", "'mptb'"]),
+    ],
+)
+def test_thresholds_of_other_gold_or_another_protocol_are_refused(
+    mptb, finished_demo, tmp_path, sample, change, options, words
+):
+    path = write(tmp_path / "t.json", thresholds_of(finished_demo, change))
+    scores = finished_demo / "demo/test.npz"
+    done = mptb("score", "--root", sample, "--scores", scores, "--thresholds", path, *options)
+    assert_refused(done, *words)
+
+
+BAD = """
+import numpy as np
+class Nan:
+    lookahead_s = 0.0
+    sampling_rate = None
+    def reset(self, speakers, sampling_rate): self.n = len(speakers)
+    def push(self, hop): return {"eot": np.full(self.n, np.nan)}
+class NoPush:
+    def reset(self, speakers, sampling_rate): pass
+class Exits(Nan):
+    def push(self, hop): raise SystemExit(0)
+nothing = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Nan", ["dev_00001", "speaker_1", "not finite"]),
+        ("NoPush", ["NoPush", "push"]),
+        ("Exits", ["dev_00001", "exit"]),
+        ("nothing", ["nothing"]),
+        ("absent", ["absent"]),
+    ],
+)
+def test_a_detector_that_is_none_or_answers_nonsense_is_named(mptb, tmp_path, sample, name, words):
+    write(tmp_path / "bad_detectors.py", BAD)
+    done = mptb(
+        "run",
+        "--detector",
+        f"bad_detectors:{name}",
+        "--root",
+        sample,
+        "--split",
+        "dev",
+        "--jobs",
+        1,
+        "--out",
+        "o.npz",
+    )
+    assert_refused(done, *words)
+    assert not (tmp_path / "o.npz").exists()
+
+
+def test_figures_are_not_cut_where_nobody_looks_at_a_terminal(tmp_path, finished_demo, sample):
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from mptb_cli.main import main; main()",
+            "score",
+            "--root",
+            str(sample),
+            "--submission",
+            str(finished_demo / "demo/submission.json"),
+            "--n-resamples",
+            "99",
+        ],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "…" not in done.stdout
 
 
 def test_official_refuses_a_partial_split(mptb, finished_demo, tmp_path, sample):
