@@ -7,7 +7,7 @@ TORCH := torch==2.13.0 torchcodec==0.13.0
 APT := apt-get -o DPkg::Lock::Timeout=120
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test compat lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/mptb demo
@@ -15,6 +15,10 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	@$(MAKE) --no-print-directory system
 	$(BIN)/python -m pytest
+
+# The tests of loading on the oldest release of datasets that is supported, in an environment of its own.
+compat:
+	PYTHON=$(PYTHON) sh tests/dataset/compat.sh
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -114,7 +114,7 @@ def load_dataset(
         columns=None if columns is None else tuple(columns),
     )
     if streaming:
-        loaded = builder.as_streaming_dataset(split=split)
+        loaded = _stream(builder, split)
     else:
         builder.download_and_prepare(
             download_mode=download_mode, verification_mode=verification_mode, num_proc=num_proc
@@ -125,6 +125,13 @@ def load_dataset(
     if decode is None:
         decode = not _has_audio(builder.info.features) or torchcodec_works()
     return loaded if decode else _each(loaded, _undecoded)
+
+
+def _stream(builder: MPTB, split: Any) -> Any:
+    """As `as_streaming_dataset`, which does not know lists."""
+    if isinstance(split, (list, tuple)):
+        return [_stream(builder, part) for part in split]
+    return builder.as_streaming_dataset(split=split)
 
 
 def register() -> bool:

@@ -110,3 +110,9 @@ def test_a_stream_goes_on_where_it_was_left(load, many):
             break
     stream.load_state_dict(state)
     assert [row["conversation_id"] for row in stream] == ids[5:]
+
+
+def test_a_list_of_splits_streams_as_a_list(load, tree):
+    dev, both = load("channels", data_dir=tree, split=["dev", "dev+test"], audio="none", streaming=True)
+    assert {row["conversation_id"].split("_")[0] for row in dev} == {"dev"}
+    assert {row["conversation_id"].split("_")[0] for row in both} == {"dev", "test"}
