@@ -225,19 +225,20 @@ def loader_workers(turns: datasets.Dataset, observations: datasets.Dataset) -> N
         for n_workers in (1, 2)
     }
 
-    def epoch(n_workers: int) -> Callable[[], None]:
-        def run() -> None:
-            for _ in loaders[n_workers]:
-                pass
+    parents: list[float] = []
 
-        return run
+    def epoch(n_workers: int) -> None:
+        began = time.process_time()
+        for _ in loaders[n_workers]:
+            pass
+        parents.append(time.process_time() - began)
 
-    began = time.process_time()
-    spent = best_of({"1": epoch(1), "2": epoch(2)}, rounds=5)
-    parent = (time.process_time() - began) / 10
+    spent = best_of({"1": lambda: epoch(1), "2": lambda: epoch(2)}, rounds=7)
     print(f"(c) DataLoader over {len(many)} rows: 1 worker {spent['1']:.2f} s, 2 workers {spent['2']:.2f} s")
     print(f"    {spent['1'] / spent['2']:.2f} x with two workers on {os.cpu_count()} cores; target >= 1.6")
-    print(f"    limit: idle cores; the parent needs {parent:.2f} s of one per epoch to collect the batches")
+    print(
+        f"    limit: idle cores; of one, the parent takes {min(parents):.2f} s per epoch to collect batches"
+    )
 
 
 def peak_memory(n_turns: int) -> None:
