@@ -37,7 +37,7 @@ $(BIN)/python:
 	  else echo "Python's venv module is missing: install it (on Debian: apt-get install python3-venv)"; exit 1; fi; }
 
 $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -q -e '.[plot]'
+	$(BIN)/python -m pip install -q -e '.[plot,resample]'
 	@touch $@
 
 $(VENV)/.test: setup.cfg pyproject.toml Makefile | $(BIN)/python

@@ -14,11 +14,14 @@ from mptb_metric.scoring import RATES, floor_counts
 from mptb_metric.sums import Ratio, UnitCounts
 
 from .gold import read_split
-from .render import DASH, TRACK_NAMES, milliseconds, percent, table
+from .render import DASH, TRACK_NAMES, console, milliseconds, percent, table
 from .scores import TRACKS
 from .turn_end import is_turn_end, read_predictions
 
 Named = dict[str, Path]
+
+FEW_UNITS = 10
+"""Below this, resampling knows too little of the spread between units."""
 
 
 def name_systems(texts: Sequence[str]) -> Named:
@@ -161,6 +164,8 @@ def show(result: Mapping[str, Any]) -> None:
 
 def _show_part(part: Mapping[str, Any], where: str) -> None:
     systems = part["systems"]
+    if part["n_units"] < FEW_UNITS:
+        console.print(f"{where}{part['n_units']} units: intervals and p-values of so few are indicative only")
     one = next(iter(systems.values()))
     figures = [name for name in one if f"{name}_low" in one]
     for prefix, title in _TITLES.items():

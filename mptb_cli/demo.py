@@ -45,9 +45,9 @@ def run_demo(out: Path, detector: str = "energy") -> None:
     scores = _hear(test, detector, out / "test.npz")
     rows = decide_all(scores, test, chosen)
     result = score_floor(rows, test.references, by=["num_speakers"])
-    print_score(result, title="test")
+    print_score(result, title="test", tracks=scores.tracks)
     for track in TRACKS:
-        console.print(verdict(track, chosen, result[f"{track}_fpr"]), highlight=False)
+        console.print(verdict(track, chosen, "test", result[f"{track}_fpr"]), highlight=False)
     write_submission(out / "submission.json", rows, detector=scores.detector)
     record = {"split": "test", "corpus": test.checksum, "thresholds": chosen, **to_json(result)}
     write_json(out / "result.json", record)
@@ -58,7 +58,7 @@ def run_demo(out: Path, detector: str = "energy") -> None:
         console.print(f"no picture: {error}", markup=False)
     written = ", ".join(sorted(path.name for path in out.iterdir() if path.is_file()))
     console.print(f"\n{out}/: {written}", highlight=False, soft_wrap=True)
-    console.print(f"{time.monotonic() - began:.0f} s", highlight=False)
+    console.print(f"done in {time.monotonic() - began:.0f} s", highlight=False)
 
 
 def _hear(split: Split, detector: str, out: Path) -> Scores:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,16 +22,8 @@ from rich.table import Table
 
 from .scores import TRACKS
 
-FILE_WIDTH = 160
-"""Columns where nobody looks at a terminal: figures are not cut in a pipe or a log."""
-
-
-def _width() -> int | None:
-    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else FILE_WIDTH
-
-
 # Names and messages are the user's: none of their brackets is a style.
-console = Console(markup=False, width=_width())
+console = Console(markup=False)
 errors = Console(stderr=True, markup=False)
 
 DASH = "\u2013"
@@ -92,12 +83,12 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     console.print(title, style="bold", highlight=False, soft_wrap=True)
     drawn = Table(header_style="", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
-        drawn.add_column(
-            column, justify="left" if index == 0 else "right", no_wrap=index == 0, overflow="fold"
-        )
+        drawn.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
     for row in rows:
         drawn.add_row(*row)
-    console.print(drawn)
+    # A figure that is broken or cut is no figure: where a table is too wide, the terminal wraps its lines.
+    needed = Measurement.get(console, console.options.update(width=1000), drawn).maximum
+    Console(markup=False, width=max(console.width, needed)).print(drawn)
 
 
 MEASURES = ("recall", "FPR", "TP", "FN", "FP", "TN", "p10", "p50", "p90")

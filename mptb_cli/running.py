@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+import traceback
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -230,6 +231,10 @@ def _hear(job: Job) -> ReplayTimer:
         raise ValueError(
             f"{job.conversation.conversation_id}: the detector called sys.exit({error})"
         ) from error
+    except Exception as error:  # whatever a user's code raises
+        raise ValueError(
+            f"{job.conversation.conversation_id}: detector {job.detector!r} failed\n{own_frames(error)}"
+        ) from error
     write_npz(
         job.part,
         {
@@ -251,8 +256,21 @@ def new_detector(name: str, conversation: Conversation) -> Detector:
     options = {"anchors": conversation.anchors} if name == "oracle" else {}
     try:
         return load_detector(name, **options)
-    except TypeError as error:
-        raise ValueError(f"detector {name!r}: {error}") from error
+    except (TypeError, ImportError) as error:
+        told = own_frames(error) if ":" in name and error.__traceback__ else str(error)
+        raise ValueError(f"detector {name!r}: {told}") from error
+
+
+def own_frames(error: BaseException) -> str:
+    """An exception as Python shows it, with the frames of the user's own files only."""
+    ours = (os.path.dirname(__file__), os.path.dirname(replay.__code__.co_filename), "<frozen")
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(ours) and os.sep + "importlib" + os.sep not in frame.filename
+    ]
+    last = traceback.format_exception_only(type(error), error)
+    return "".join([*traceback.format_list(frames), *last]).rstrip()
 
 
 def code_of(name: str, detector: object) -> str:

@@ -145,8 +145,9 @@ def show(selection: Selection) -> None:
     for track, swept in selection.sweeps.items():
         rows = [_row(f"chosen: FPR ≤ {percent(selection.budget)}", selection.operating_point(track))]
         rows += [
-            _row(f"recall at FPR ≤ {percent(budget)}", swept.operating_point(budget))
+            _row(f"highest recall at FPR ≤ {percent(budget)}", swept.operating_point(budget))
             for budget in FPR_BUDGETS
+            if budget != selection.budget
         ]
         rows += [
             _row(f"lowest FPR at median ≤ {milliseconds(budget_s)}", swept.lowest_fpr(budget_s))
@@ -158,6 +159,11 @@ def show(selection: Selection) -> None:
             ["", "threshold", "recall", "FPR", "median latency"],
             rows,
         )
+        if not swept.tp.any():
+            console.print(
+                f"{track.upper()}: no threshold finds anything: this detector never fires in time\n"
+            )
+            continue
         front = swept.pareto()
         n_settings = len(front["theta"])
         shown = np.unique(np.linspace(0, n_settings - 1, min(n_settings, PARETO_ROWS)).round().astype(int))
@@ -167,11 +173,16 @@ def show(selection: Selection) -> None:
             [_figures({name: values[i].item() for name, values in front.items()}) for i in shown],
         )
         console.print(_told(track, swept, selection.operating_point(track)) + "\n", highlight=False)
+    for track in TRACKS:
+        if track not in selection.sweeps:
+            console.print(f"{track.upper()}: this detector gives no scores on this track\n")
 
 
 def _told(track: str, swept: Sweep, point: dict[str, Any] | None) -> str:
     if point is None:
         return f"{track.upper()}: no operating point: no threshold is within the budget"
+    if not point["tp"]:
+        return f"{track.upper()}: within the budget nothing is found"
     if not point["at_edge"]:
         return f"{track.upper()}: threshold {point['theta']:.6g}, inside the range that was swept"
     beyond = "no other one can be better" if swept.exact else "one beyond it may be better"

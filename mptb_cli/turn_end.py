@@ -29,7 +29,7 @@ from turn_end_prefix.detectors.prefix import first_endpoint, score_prefixes
 from turn_end_prefix.replay import ReplayTimer
 
 from .files import write_json
-from .render import milliseconds, number, percent, table
+from .render import console, milliseconds, percent, table
 from .running import code_of, run_parts
 
 CHUNK_TURNS = 32
@@ -211,6 +211,11 @@ def score_turn_end(
     chosen: dict[str, Any] = {"theta": theta, "budget": budget} if theta == "select" else {"theta": theta}
     result = compute_turn_end(predictions.rows, references, by=by or ["kind"], **chosen, **options)
     _print_turn_end(predictions.detector, split, result)
+    if theta == "select":
+        console.print(
+            f"The threshold was chosen on {split} itself: freeze it (--theta {result['theta']!r}) to score "
+            "another split."
+        )
     return result
 
 
@@ -220,7 +225,7 @@ def _print_turn_end(name: str, split: str, result: Mapping[str, Any]) -> None:
         [figure, percent(result[figure]), _interval(result, figure)] for figure in figures if figure in result
     ]
     if "theta" in result:
-        rows.insert(0, ["threshold", number(result["theta"]), ""])
+        rows.insert(0, ["threshold", f"{result['theta']:.9g}", ""])
     table(
         f"{name}, {split}: {result['n']} observations of {result['n_turns']} turns",
         ["", "all", "interval"],
@@ -243,20 +248,39 @@ def _print_turn_end(name: str, split: str, result: Mapping[str, Any]) -> None:
         )
 
 
+_PLACES = {
+    "cut_early": "cut early",
+    "cut_early_sentence_end": "after a sentence",
+    "cut_early_mid_sentence": "mid-sentence",
+    "cut_early_inside_chunk": "inside a chunk",
+    "missed": "missed",
+}
+"""Rates over all turns: what fired before the end, of that where it fell, and what never fired."""
+
+
 def _print_endpoints(name: str, split: str, result: Mapping[str, Any]) -> None:
     systems = {name: result, **result.get("published", {})}
-    early = [f"cut_early_{place}" for place in ("sentence_end", "mid_sentence", "inside_chunk")]
-    shown = [figure for figure in ("cut_early", *early, "missed") if figure in result]
-    rows = [
+    shown = {figure: title for figure, title in _PLACES.items() if figure in result}
+    table(
+        f"first endpoints, {split}: {result['n']} turns",
+        ["", *shown.values()],
         [
-            system,
-            *(percent(found[figure]) + _below(found, figure) for figure in shown),
-            *(milliseconds(found[f"latency_{p}_s"]) for p in ("p10", "p50", "p90")),
-        ]
-        for system, found in systems.items()
-    ]
-    titles = [figure.replace("cut_early_", "at ").replace("_", " ") for figure in shown]
-    table(f"first endpoints, {split}: {result['n']} turns", ["", *titles, "p10", "p50", "p90"], rows)
+            [system, *(percent(found[figure]) + _below(found, figure) for figure in shown)]
+            for system, found in systems.items()
+        ],
+    )
+    table(
+        "latency after the turn's end, over the turns that fired and were not early",
+        ["", "turns", "p10", "p50", "p90"],
+        [
+            [
+                system,
+                str(found["n_fired"] - found["n_cut_early"]),
+                *(milliseconds(found[f"latency_{p}_s"]) for p in ("p10", "p50", "p90")),
+            ]
+            for system, found in systems.items()
+        ],
+    )
 
 
 def _below(result: Mapping[str, Any], name: str) -> str:

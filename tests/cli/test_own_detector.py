@@ -43,3 +43,60 @@ def test_a_detector_of_the_working_folder_that_knows_one_track_runs_through_to_a
     printed = mptb("score", "--root", sample, "--scores", "test.npz", "--thresholds", "t.json")
     assert "INT: no operating point on dev" in printed
     assert "interruption (INT)" not in printed
+
+
+def test_a_bare_function_of_a_prefix_is_a_detector_and_says_nothing_on_the_other_track(
+    mptb, tmp_path, sample
+):
+    (tmp_path / "bare.py").write_text("def level(samples, rate):\n    return float(abs(samples).mean())\n")
+    done = mptb("run", "--detector", "bare:level", "--root", sample, "--split", "dev", "--out", "d.npz")
+    assert done.returncode == 0, done.stderr
+    done = mptb("select", "--root", sample, "--scores", "d.npz", "--out", "t.json")
+    assert done.returncode == 0, done.stderr
+    assert "INT: this detector gives no scores on this track" in done.stdout
+    assert json.loads((tmp_path / "t.json").read_text())["detector"] == "level"
+
+
+def test_a_mistake_in_a_users_detector_shows_the_users_lines_and_the_conversation(mptb, tmp_path, sample):
+    (tmp_path / "broken_one.py").write_text(
+        "from turn_end_prefix.detectors.energy import EnergyDetector\n"
+        "class Broken(EnergyDetector):\n"
+        "    def push(self, hop):\n"
+        "        return self.no_such_thing\n"
+    )
+    done = mptb(
+        "run",
+        "--detector",
+        "broken_one:Broken",
+        "--root",
+        sample,
+        "--split",
+        "dev",
+        "--jobs",
+        1,
+        "--out",
+        "d.npz",
+    )
+    assert done.returncode == 2
+    for expected in ("dev_00001", "broken_one.py", "line 4", "no_such_thing"):
+        assert expected in done.stderr
+    assert "replay.py" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_dev_scores_are_not_called_test(mptb, finished_demo, sample):
+    demo = finished_demo / "demo"
+    done = mptb(
+        "score",
+        "--root",
+        sample,
+        "--split",
+        "dev",
+        "--scores",
+        demo / "dev.npz",
+        "--thresholds",
+        demo / "thresholds.json",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "test FPR" not in done.stdout
+    assert "judged on test" in done.stdout

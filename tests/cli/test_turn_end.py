@@ -188,3 +188,10 @@ def test_systems_that_cover_other_turns_are_not_compared(mptb, tmp_path, root):
     done = mptb("compare", "--root", root, "a.json", "b.json", "--theta", 0.5)
     assert done.returncode == 2
     assert perfect(root)[0]["key"] in done.stderr
+
+
+def test_a_threshold_that_was_chosen_on_the_scored_rows_says_so(mptb, tmp_path, root):
+    path = write(tmp_path / "p.json", perfect(root))
+    done = mptb("score", "--root", root, "--submission", path, "--theta", "select")
+    assert done.returncode == 0, done.stderr
+    assert "chosen on test itself" in done.stdout

@@ -8,6 +8,7 @@ options.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
@@ -46,7 +47,8 @@ def load_detector(name: str, **options: Any) -> Detector:
     detector.
 
     Args:
-        name: see `available_detectors`, or ``package.module:object``.
+        name: see `available_detectors`, or ``package.module:object``: a detector, what makes one, or a
+            function ``f(samples, rate)``, of which `prefix_detector` makes one.
         **options: handed to the detector's class or factory.
 
     Raises:
@@ -56,6 +58,8 @@ def load_detector(name: str, **options: Any) -> Detector:
         TypeError: an option that the detector does not know, or an object that makes no detector.
     """
     made = _resolve(name)
+    if inspect.isfunction(made) and not options and _asks_for_two(made):
+        return prefix_detector(made)
     if isinstance(made, type) or not hasattr(made, "push"):
         if not callable(made):
             raise TypeError(f"{name} is neither a detector nor a function that makes one, but {made!r}")
@@ -66,6 +70,18 @@ def load_detector(name: str, **options: Any) -> Detector:
     if missing:
         raise TypeError(f"{name} makes a {type(made).__name__}, which has no {' and no '.join(missing)}")
     return cast(Detector, made)
+
+
+def _asks_for_two(function: Callable[..., Any]) -> bool:
+    """Whether a function cannot be called without two arguments, as ``f(samples, rate)`` cannot."""
+    required = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind is not parameter.VAR_POSITIONAL
+        and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    return len(required) == 2
 
 
 def _resolve(name: str) -> Any:
