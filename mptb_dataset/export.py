@@ -253,7 +253,7 @@ def _check_replaceable(target: Path, *, overwrite: bool) -> None:
     if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
-        raise FileExistsError(f"{target} is there already: overwrite (--overwrite) replaces an earlier export")
+        raise FileExistsError(f"{target} is there already: --overwrite replaces an earlier export")
     if not _is_export(target):
         raise FileExistsError(f"{target} is no earlier export: nothing else is replaced")
 
