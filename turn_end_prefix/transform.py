@@ -103,6 +103,18 @@ class PrefixTransform:
             self.table = AudioTable(turns, ("conversation_id", "speaker") if other_channels else (key,))
         self._cache = RecordingCache(cache_bytes)
 
+    def attach(self, table: Any) -> Any:
+        """Do `table.with_transform(self)`, with `audio` among the table's columns too.
+
+        `evaluate.evaluator("audio-classification")` and others look for the column before they read a row.
+
+        Args:
+            table: a `Dataset`, of observations say.
+        """
+        if "audio" not in table.column_names:
+            table = table.add_column("audio", [None] * len(table))
+        return table.with_transform(self)
+
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Add the prefixes to a batch (a dict of lists), or to one row (a dict of values).
 
