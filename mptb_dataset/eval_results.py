@@ -24,7 +24,7 @@ from .hub import REPOSITORIES
 try:
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 except ImportError:  # loading works with much older releases
-    raise ImportError("publishing results needs huggingface_hub>=1.4: pip install -U huggingface_hub") from None
+    raise ImportError("publishing needs huggingface_hub>=1.4: pip install -U huggingface_hub") from None
 
 _MEASURES = {"recall": "recall", "fpr": "false positive rate", "latency_p50_s": "median latency, s"}
 """The figures of the index, with their names there."""
