@@ -24,11 +24,11 @@ FEW_UNITS = 10
 """Below this, resampling knows too little of the spread between units."""
 
 
-def name_systems(texts: Sequence[str]) -> Named:
+def name_systems(texts: Sequence[str], *, least: int = 2) -> Named:
     """Systems by name: `NAME=FILE`, or a file, which is named after itself.
 
     Raises:
-        ValueError: fewer than two systems, or two of one name.
+        ValueError: fewer than `least` systems, or two of one name.
     """
     named: Named = {}
     for text in texts:
@@ -38,7 +38,7 @@ def name_systems(texts: Sequence[str]) -> Named:
         if name in named:
             raise ValueError(f"two systems are called {name!r}: give names, as in a={named[name]} b={path}")
         named[name] = Path(path)
-    if len(named) < 2:
+    if len(named) < least:
         raise ValueError("expected two or more systems to compare")
     return named
 
@@ -54,6 +54,7 @@ def compare_files(
     n_resamples: int = 9999,
     confidence_level: float = 0.95,
     stratify: str | None = None,
+    published: bool = False,
 ) -> dict[str, Any]:
     """Compare systems pairwise, with intervals over conversations or turns.
 
@@ -67,6 +68,7 @@ def compare_files(
         n_resamples: bootstrap replicates.
         confidence_level: of the intervals.
         stratify: a column within whose values units are drawn.
+        published: endpoints: also the published arms.
 
     Returns:
         What `mptb_metric.compare.compare` returns.
@@ -93,7 +95,7 @@ Loaded = tuple[dict[str, UnitCounts], dict[str, Ratio], dict[str, dict[Any, Any]
 
 
 def _floor_systems(
-    root: str, split: str, systems: Named, *, protocol: str, theta: float | None, wanted: Sequence[str | None]
+    root: str, split: str, systems: Named, *, protocol: str, wanted: Sequence[str | None]
 ) -> Loaded:
     gold = read_split(root, split)
     counts = {}
@@ -116,7 +118,13 @@ def _floor_systems(
 
 
 def _turn_end_systems(
-    root: str, split: str, systems: Named, *, protocol: str, theta: float | None, wanted: Sequence[str | None]
+    root: str,
+    split: str,
+    systems: Named,
+    *,
+    theta: float | None,
+    wanted: Sequence[str | None],
+    published: bool,
 ) -> Loaded:
     from mptb_dataset import load_dataset
     from mptb_metric import endpoints, turn_end
@@ -131,8 +139,14 @@ def _turn_end_systems(
     references = load_dataset(table_name, split=split, data_dir=root, audio="none")
     rates: Mapping[str, Ratio]
     if table_name == "turns":
-        counts = {name: endpoints.endpoint_counts(one.rows, references) for name, one in read.items()}
+        fires = {name: one.rows for name, one in read.items()}
+        if published:
+            for row in load_dataset("endpoints", split=split, data_dir=root).to_list():
+                fires.setdefault(row["arm"], []).append(row)
+        counts = {name: endpoints.endpoint_counts(rows, references) for name, rows in fires.items()}
         rates = endpoints.RATES | endpoints.PLACE_RATES
+    elif published:
+        raise ValueError("published arms are there for endpoints only, not for observations")
     else:
         counts = {
             name: turn_end.turn_end_counts(one.rows, references, theta=theta) for name, one in read.items()

@@ -199,6 +199,7 @@ def compare(
     protocol: Protocol = "mptb",
     theta: Annotated[float | None, typer.Option(help="Threshold of turn-end scores.")] = None,
     by: By = None,
+    published: Annotated[bool, typer.Option(help="Endpoints: beside the published services too.")] = False,
     stratify: Annotated[str | None, typer.Option(help="Draw units within the values of this column.")] = None,
     n_resamples: Annotated[int, typer.Option(help="Bootstrap replicates.")] = 9999,
     confidence_level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
@@ -213,13 +214,14 @@ def compare(
     result = compare_files(
         root,
         split,
-        name_systems(systems),
+        name_systems(systems, least=1 if published else 2),
         protocol=protocol,
         theta=theta,
         by=by or [],
         n_resamples=n_resamples,
         confidence_level=confidence_level,
         stratify=stratify,
+        published=published,
     )
     show(result)
     if out is not None:

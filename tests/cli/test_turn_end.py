@@ -195,3 +195,34 @@ def test_a_threshold_that_was_chosen_on_the_scored_rows_says_so(mptb, tmp_path, 
     done = mptb("score", "--root", root, "--submission", path, "--theta", "select")
     assert done.returncode == 0, done.stderr
     assert "chosen on test itself" in done.stdout
+
+
+def test_several_detectors_stand_beside_the_published_services(mptb, tmp_path, root):
+    published = read_table(root, "endpoints")
+    arms = sorted({row["arm"] for row in published})
+    for name, fired in (("never", None), ("late", 60.0)):
+        rows = [{"turn_key": row["turn_key"], "first_endpoint_s": fired} for row in read_table(root, "turns")]
+        write(tmp_path / f"{name}.json", rows)
+    done = mptb(
+        "compare",
+        "--root",
+        root,
+        "never.json",
+        "late.json",
+        "--published",
+        "--n-resamples",
+        99,
+        "--out",
+        "r.json",
+    )
+    assert done.returncode == 0, done.stderr
+    systems = json.loads((tmp_path / "r.json").read_text())["systems"]
+    assert sorted(systems) == sorted(["never", "late", *arms])
+    assert (systems["never"]["missed"], systems["late"]["missed"], systems["late"]["cut_early"]) == (
+        1.0,
+        0.0,
+        0.0,
+    )
+    for arm in arms:
+        early = [row["cut_early"] for row in published if row["arm"] == arm]
+        assert systems[arm]["cut_early"] == sum(early) / len(early)
