@@ -77,10 +77,15 @@ def compare_files(
         CorpusError, SubmissionError, ValueError: what is wrong with which file, and units that only one
             system covers.
     """
-    load = _turn_end_systems if is_turn_end(root) else _floor_systems
-    counts, rates, columns = load(
-        root, split, systems, protocol=protocol, theta=theta, wanted=[*by, stratify]
-    )
+    wanted = [*by, stratify]
+    if is_turn_end(root):
+        counts, rates, columns = _turn_end_systems(
+            root, split, systems, theta=theta, wanted=wanted, published=published
+        )
+    elif published:
+        raise ValueError("published arms are there for endpoints of turn-end-detection only")
+    else:
+        counts, rates, columns = _floor_systems(root, split, systems, protocol=protocol, wanted=wanted)
     return compare(
         counts,
         rates,
