@@ -15,6 +15,7 @@ from .files import write_json
 from .gold import read_split
 from .render import console, errors, progress
 from .running import HOP_S, new_detector, read_channels
+from .scores import TRACKS
 
 SHOWN = 20
 """Violations that are printed; the record counts them all."""
@@ -54,21 +55,46 @@ def audit_detector(
 
 
 def audit_program(
-    command: str, root: str, split: str, *, probes: int, seed: int, lookahead_s: float, most: int
+    command: str,
+    root: str,
+    split: str,
+    *,
+    probes: int,
+    seed: int,
+    lookahead_s: float,
+    most: int,
+    submission: Path | None = None,
 ) -> dict[str, Any]:
     """Run a program on altered copies of a split; print what changed and return the record.
 
+    Args:
+        command: how to call it, with `{root}` and `{out}`.
+        root: the corpus.
+        split: the split.
+        probes: number of altered copies.
+        seed: of the probe times.
+        lookahead_s: audio after a decision's time that it may use.
+        most: most conversations to use.
+        submission: what the record is for; the program must give the same decisions on the audio as it is.
+
     Raises:
-        ValueError: a command without its placeholders, an unreadable corpus, or a program that failed.
+        ValueError: a command without its placeholders, an unreadable corpus, a program that failed, or one
+            that did not make the submission.
     """
     gold = read_split(root, split)
+    said: list[list[dict[str, Any]]] = []
+
+    def read(path: Path) -> list[dict[str, Any]]:
+        said.append(load_submission(path))
+        return said[-1]
+
     try:
         with progress("auditing") as report:
             found = audit_command(
                 command,
                 root,
                 split,
-                read_submission=load_submission,
+                read_submission=read,
                 probes=probes,
                 seed=seed,
                 lookahead_s=lookahead_s,
@@ -77,8 +103,23 @@ def audit_program(
             )
     except AuditError as error:
         raise ValueError(str(error)) from error
+    if submission is not None:
+        _check_same(said[0], load_submission(submission), submission)
     _print_violations([found])
     return {**found.to_record(), "split": split, "corpus": gold.checksum}
+
+
+def _check_same(said: Sequence[dict[str, Any]], submitted: Sequence[dict[str, Any]], path: Path) -> None:
+    """Refuse a record for decisions that the audited program, given no gold to read, does not make."""
+    rows = {(row["conversation_id"], row["speaker"]): row for row in submitted}
+    for row in said:
+        channel = row["conversation_id"], row["speaker"]
+        for track in TRACKS:
+            if channel not in rows or list(rows[channel][track]) != list(row[track]):
+                raise ValueError(
+                    f"{path}: {'/'.join(channel)}, {track}: not what the audited program decides: "
+                    "the record cannot stand for this submission"
+                )
 
 
 def _print_violations(reports: Sequence[CausalityReport]) -> None:
@@ -95,6 +136,10 @@ def keep_record(record: dict[str, Any], *, out: Path | None, submission: Path | 
         write_json(out, record)
     if submission is not None:
         content = read_submission(submission)
+        if content.detector not in (None, record["detector"]) and "conversations" in record:
+            raise ValueError(
+                f"{submission}: made by {content.detector!r}, but {record['detector']!r} was audited"
+            )
         write_submission(submission, content.rows, detector=content.detector, audit=record)
     console.print(f"{record['detector']}: {told(record)}", highlight=False, soft_wrap=True)
 

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+OFFICIAL_CONVERSATIONS = 192
+"""Of the published test split (card, section 2)."""
+
 
 def export(
     out: Annotated[Path, typer.Option(help="Folder to make; it must not be there, or be an earlier export.")],
@@ -69,8 +72,9 @@ def publish(
     """Write a result as the Hub shows it on a model's page, and offer it to the model."""
     from mptb_dataset.eval_results import Source
     from mptb_dataset.publish import publish as write
+    from mptb_dataset.publish import read_result
 
-    from .render import console
+    from .render import console, errors
 
     if source_name is not None and source_url is None:
         raise typer.BadParameter(
@@ -87,6 +91,14 @@ def publish(
         source=Source(source_url, source_name) if source_url else None,
         notes=notes,
     )
+    scored = read_result(result).get("n_conversations")
+    if scored != OFFICIAL_CONVERSATIONS:
+        errors.print(
+            f"mptb: note: this result covers {scored} conversations; the published test split has "
+            f"{OFFICIAL_CONVERSATIONS}",
+            highlight=False,
+            soft_wrap=True,
+        )
     console.print(done.text, markup=False, highlight=False, end="", soft_wrap=True)
     if done.path is not None:
         console.print(f"written: {done.path}", highlight=False, soft_wrap=True)

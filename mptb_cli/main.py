@@ -257,7 +257,14 @@ def audit(
         )
     elif command is not None:
         record = audit_program(
-            command, root, split, probes=probes, seed=seed, lookahead_s=lookahead_s, most=conversations
+            command,
+            root,
+            split,
+            probes=probes,
+            seed=seed,
+            lookahead_s=lookahead_s,
+            most=conversations,
+            submission=submission,
         )
     keep_record(record, out=out, submission=submission)
     if not record["ok"]:

@@ -156,7 +156,7 @@ class Corpus:
             )
         found, derived = log_anchors(log.events, log.speakers, source=entry.events)
         anchors = derived
-        if entry.anchors:
+        if self._is_there(entry.anchors):
             anchors = _shipped_anchors(self.read_json(entry.anchors), entry.anchors, derived)
         return Conversation(
             entry=entry,
@@ -171,18 +171,23 @@ class Corpus:
             as_logged=anchors is derived,
         )
 
+    def _is_there(self, optional: str) -> bool:
+        """Whether an annotation that can be done without is named and, in a local tree, on disk."""
+        return bool(optional) and (self.is_remote or os.path.exists(self.url(optional)))
+
     def utterances(self, conversation: Conversation) -> tuple[list[dict[str, Any]], Any]:
         """The rendered clips joined with the script, and the render's noise manifest.
 
-        A conversation without a script or a render has no utterances.
+        A conversation without a script or a render has no utterances; one that lacks only the files, though
+        the manifest names them, is one without.
 
         Raises:
             CorpusError: one of the two files cannot be understood.
         """
         entry = conversation.entry
-        render = self.read_json(entry.render) if entry.render else None
+        render = self.read_json(entry.render) if self._is_there(entry.render) else None
         noise = render.get("noise") if isinstance(render, Mapping) else None
-        if not entry.script or not entry.render:
+        if render is None or not self._is_there(entry.script):
             return [], noise
         rows = join_utterances(
             self.read_json(entry.script),

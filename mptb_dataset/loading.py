@@ -79,7 +79,7 @@ def load_dataset(
         CorpusError: the corpus is missing, malformed or has no such split; the message names file and field.
         ValueError: an option that means nothing.
     """
-    if name not in REPOSITORIES:
+    if not isinstance(name, str) or name not in REPOSITORIES:
         raise ValueError(f"unknown table {name!r}: expected one of {', '.join(REPOSITORIES)}")
     if audio not in SCENES:
         raise ValueError(f"audio: {audio!r}: expected one of {', '.join(SCENES)}")

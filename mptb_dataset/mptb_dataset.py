@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from numbers import Real
 from typing import Any
 
 import datasets
@@ -75,7 +76,7 @@ class MPTBConfig(datasets.BuilderConfig):
             )
         if self.audio not in SCENES:
             raise ValueError(f"audio: {self.audio!r}: expected one of {', '.join(SCENES)}")
-        if isinstance(self.delay_s, bool) or not isinstance(self.delay_s, (int, float)):
+        if isinstance(self.delay_s, bool) or not isinstance(self.delay_s, Real):
             raise ValueError(f"delay_s: {self.delay_s!r}: expected a number of seconds")
         if not (math.isfinite(self.delay_s) and self.delay_s >= 0):
             raise ValueError(f"delay_s: {self.delay_s!r}: expected a finite number of seconds, >= 0")

@@ -11,6 +11,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 
+class FolderBusyError(OSError, RuntimeError):
+    """Another process writes the same folder."""
+
+
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
     """A folder beside `target` that takes its place at the end, or goes without a trace.
@@ -19,15 +23,18 @@ def new_folder(target: Path) -> Iterator[Path]:
     writing now. A folder that is there already is replaced: whether it may be is for the caller to say.
 
     Raises:
-        RuntimeError: another process writes this folder.
+        FolderBusyError: another process writes this folder.
+        OSError: it cannot be written.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(f"{target}: its folder cannot be written to")
     folder = target.with_name(f".{target.name}.partial")
     lock = FileLock(target.with_name(f".{target.name}.lock"))
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise RuntimeError(f"{target}: another process is writing it") from None
+        raise FolderBusyError(f"{target}: another process is writing it") from None
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

@@ -50,7 +50,8 @@ def mptb_stamp(corpus: Corpus, splits: Iterable[str], config: str, scenes: Seque
         for entry in corpus.entries(split):
             digest.update(repr(entry).encode())
             for field in fields:
-                if path := getattr(entry, field):
+                path = getattr(entry, field)
+                if field == "events" or (path and os.path.exists(corpus.url(path))):
                     digest.update(_file_stamp(corpus, path, entry, field))
             for scene in scenes:
                 for speaker, path in getattr(entry, f"audio_{scene}").items():

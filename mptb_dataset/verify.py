@@ -91,6 +91,10 @@ def _entries(corpus: Corpus, split: str, report: Report) -> list[Entry]:
 
 def _check_conversation(corpus: Corpus, entry: Entry, totals: dict[str, list[int]], report: Report) -> None:
     report.count("conversations")
+    for field in ("anchors", "script", "render"):
+        path = getattr(entry, field)
+        if path and not corpus.exists(path):
+            report.add(path, "cannot be read: No such file, but the manifest names it")
     try:
         conversation = corpus.conversation(entry)
         corpus.utterances(conversation)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .blind_tree import Conversation, read_channels, read_manifest, write_blind
-from .causality import UNCHANGED, CausalityReport, Violation, check_settings, violations_of
+from .causality import ROUNDING_S, UNCHANGED, CausalityReport, Violation, check_settings, violations_of
 from .futures import REPLACEMENTS, replace_future
 from .traces import Traces, draw_probes, read_answers
 
@@ -28,9 +28,6 @@ Rows = Iterable[Mapping[str, Any]]
 
 Plan = Mapping[str, tuple[int, str]]
 """``{conversation_id: (samples that stay, what becomes of the others)}``."""
-
-ROUNDING_S = 0.005
-"""A program may write its times to a hundredth of a second, and so up to this much too early."""
 
 STDERR_SHOWN = 2000
 """Characters of a failed program's last words that an error repeats."""

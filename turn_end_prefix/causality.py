@@ -27,8 +27,11 @@ UNCHANGED = "unchanged"
 """A second run on the same audio: a detector that answers otherwise has kept something from the first."""
 
 CUT_MARGIN_S = 1.0
-"""How long before its new end a shorter recording is not judged: a program that works in blocks, or leaves a
-last one unfinished, says less there, and is no less causal for it."""
+"""How long before its new end a shorter recording may lack answers: a program that works in blocks, or leaves
+a last one unfinished, says less there, and is no less causal for it. None may be new or other there."""
+
+ROUNDING_S = 0.005
+"""Decision times may be written to a hundredth of a second, and so up to this much too early."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,10 @@ def violations_of(
 ) -> Iterator[Violation]:
     """Yield a violation for each channel and track whose answers by ``probe_samples`` differ in two runs."""
     shorter = replacement == "cut"
-    n_kept = probe_samples - (round(CUT_MARGIN_S * sampling_rate) if shorter else 0)
-    for change in compare(before, after, n_kept=n_kept, tolerance=tolerance, shorter=shorter):
+    n_unfinished = round(CUT_MARGIN_S * sampling_rate) if shorter else 0
+    for change in compare(
+        before, after, n_kept=probe_samples, tolerance=tolerance, shorter=shorter, n_unfinished=n_unfinished
+    ):
         yield Violation(
             conversation_id=conversation_id,
             channel=change.speaker,
@@ -173,7 +178,8 @@ def check_causal(
         tolerance: largest absolute change of a score that passes; for models with nondeterministic kernels.
         hop_s (float, s): length of a frame.
         lookahead_s (float, s): audio after a frame's end, or a decision's time, that it may use; by default
-            what the detector declares for its scores, and 0 for decisions, whose times include it.
+            what the detector declares for its scores; for decisions, whose times include it, only what they
+            lose when they are rounded to a hundredth of a second.
         returns: what a function's values are, ``scores`` or ``decisions``.
         other: another conversation to take audio from, at the same rate; by default channels swap theirs.
         conversation_id: named in the violations.
@@ -185,7 +191,7 @@ def check_causal(
         ValueError: faulty channels or settings, or answers of another shape.
     """
     if lookahead_s is None:
-        lookahead_s = 0.0 if returns == "decisions" else lookahead_of(detector)
+        lookahead_s = ROUNDING_S if returns == "decisions" else lookahead_of(detector)
     check_settings(probes, tolerance, lookahead_s)
     if returns not in ("scores", "decisions"):
         raise ValueError(f"returns must be 'scores' or 'decisions', got {returns!r}")

@@ -156,7 +156,7 @@ def draw_probes(traces: Traces, n_samples: int, probes: int, rng: np.random.Gene
 
 
 def compare(
-    before: Traces, after: Traces, *, n_kept: int, tolerance: float, shorter: bool
+    before: Traces, after: Traces, *, n_kept: int, tolerance: float, shorter: bool, n_unfinished: int = 0
 ) -> Iterator[Change]:
     """Yield what changed among the answers that had been given by sample ``n_kept``.
 
@@ -166,6 +166,8 @@ def compare(
         n_kept: samples that both runs had in common.
         tolerance: largest change of a score that counts as none; decisions compare as whole microseconds.
         shorter: the altered audio ends at ``n_kept``; rounding and the frame that it ends in are let pass.
+        n_unfinished: of a shorter recording, samples before its end for which answers may be missing: who
+            works in blocks says less there. None may be new or other than before: that tells the end.
 
     Raises:
         ValueError: a track or channel that one of the runs lacks.
@@ -175,11 +177,25 @@ def compare(
         raise ValueError(f"two runs differ in their tracks or channels: {odd}")
     for (track, speaker), trace in before.items():
         old, new = trace.until(n_kept), after[track, speaker].until(n_kept)
+        if n_unfinished:
+            settled = int(np.searchsorted(old.heard_samples, n_kept - n_unfinished, "right"))
+            old = _without_missing(old, new, settled)
         found = (
             _moved_decisions(old, new) if old.scores is None else _moved_scores(old, new, tolerance, shorter)
         )
         if found is not None:
             yield Change(track, speaker, *found)
+
+
+def _without_missing(old: Trace, new: Trace, settled: int) -> Trace:
+    """Drop the answers after the first ``settled`` ones that the other run did not give."""
+    kept = np.ones(len(old.times_s), dtype=bool)
+    if old.scores is not None:
+        kept[max(settled, len(new.times_s)) :] = False
+    else:
+        given = set(np.round(new.times_s * 1e6).tolist())
+        kept[settled:] = [round(time_s * 1e6) in given for time_s in old.times_s[settled:].tolist()]
+    return Trace(old.heard_samples[kept], old.times_s[kept], None if old.scores is None else old.scores[kept])
 
 
 def _moved_decisions(before: Trace, after: Trace) -> tuple[float, float] | None:

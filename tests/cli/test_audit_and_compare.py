@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+from pathlib import Path
 
 PROGRAM = """
 import json, sys
@@ -48,12 +50,20 @@ def test_a_program_that_reads_the_whole_files_level_is_caught(mptb, tmp_path, sa
     assert "dev_0000" in done.stderr
 
 
-def test_a_causal_program_passes_and_score_tells_that_its_submission_was_audited(
-    mptb, tmp_path, sample, finished_demo
-):
-    path = tmp_path / "s.json"
-    path.write_bytes((finished_demo / "demo/submission.json").read_bytes())
-    before = mptb("score", "--root", sample, "--submission", path)
+def run_program(tmp_path, root, mode, out):
+    """The program's own submission for dev, as its author would make it."""
+    asked = command(tmp_path, mode).format(root=root, out=out).split()
+    subprocess.run(asked, check=True)
+    content = json.loads(Path(out).read_text())
+    content["predictions"] = [
+        row for row in content["predictions"] if row["conversation_id"].startswith("dev")
+    ]
+    Path(out).write_text(json.dumps(content))
+
+
+def test_a_causal_program_passes_and_score_tells_that_its_submission_was_audited(mptb, tmp_path, sample):
+    run_program(tmp_path, sample, "blind", "s.json")
+    before = mptb("score", "--root", sample, "--split", "dev", "--submission", "s.json")
     assert "not audited" in before.stdout
     done = mptb(
         "audit",
@@ -64,12 +74,43 @@ def test_a_causal_program_passes_and_score_tells_that_its_submission_was_audited
         "--probes",
         4,
         "--submission",
-        path,
+        "s.json",
     )
     assert done.returncode == 0, done.stderr
-    after = mptb("score", "--root", sample, "--submission", path)
+    after = mptb("score", "--root", sample, "--split", "dev", "--submission", "s.json")
     assert "audited: causal" in after.stdout
     assert after.stdout.splitlines()[1:] == before.stdout.splitlines()[1:]
+
+
+def test_a_record_is_not_put_into_a_submission_that_the_program_did_not_make(mptb, tmp_path, sample):
+    run_program(tmp_path, sample, "blind", "s.json")
+    content = json.loads((tmp_path / "s.json").read_text())
+    content["predictions"][0]["speaker_1"]["eot"] = [1.234]
+    (tmp_path / "s.json").write_text(json.dumps(content))
+    before = (tmp_path / "s.json").read_bytes()
+    done = mptb(
+        "audit",
+        "--command",
+        command(tmp_path, "blind"),
+        "--root",
+        sample,
+        "--probes",
+        1,
+        "--submission",
+        "s.json",
+    )
+    assert done.returncode == 2
+    for word in ("s.json", "dev_00001", "speaker_1", "eot"):
+        assert word in done.stderr
+    assert (tmp_path / "s.json").read_bytes() == before
+
+
+def test_a_detectors_record_is_not_put_into_anothers_submission(mptb, sample, tmp_path, finished_demo):
+    (tmp_path / "s.json").write_bytes((finished_demo / "demo/submission.json").read_bytes())
+    done = mptb("audit", "--detector", "silence", "--root", sample, "--probes", 1, "--submission", "s.json")
+    assert done.returncode == 2
+    assert "'energy'" in done.stderr
+    assert "'silence'" in done.stderr
 
 
 def test_a_program_that_fails_is_reported_with_its_last_words(mptb, tmp_path, sample):

@@ -80,6 +80,7 @@ def test_a_tree_without_scripts_and_renders_has_no_utterances(tree, load):
 def test_a_tree_without_anchor_files_derives_them_from_the_log(tree, load):
     shipped = load("channels", data_dir=tree, split="dev").to_list()
     shutil.rmtree(tree / "dev" / "annotations" / "anchors")
+    assert load("channels", data_dir=tree, split="dev").to_list() == shipped
     (tree / "dev" / "manifest.jsonl").unlink()
     assert load("channels", data_dir=tree, split="dev").to_list() == shipped
 

@@ -472,3 +472,30 @@ def test_a_last_block_that_is_left_unfinished_is_no_violation(channels):
         return {"eot": {s: levels(x)[: len(levels(x)) // 6 * 6] for s, (x, _) in channels.items()}}
 
     assert check_causal(whole_blocks_of_half_a_second, channels).ok
+
+
+@pytest.mark.parametrize("before_the_end_s", [0.3, 0.9])
+def test_a_decision_that_knows_where_the_recording_ends_is_caught(channels, before_the_end_s):
+    def at_the_end(channels):
+        return {"eot": {s: [len(x) / rate - before_the_end_s] for s, (x, rate) in channels.items()}}
+
+    report = check_causal(at_the_end, channels, returns="decisions")
+    assert {violation.replacement for violation in report.violations} == {"cut"}
+
+
+def test_scores_that_rise_where_the_recording_ends_are_caught(channels):
+    def last_frames_are_sure(channels):
+        found = {s: levels(x).copy() for s, (x, _) in channels.items()}
+        for scores in found.values():
+            scores[-5:] = 1.0
+        return {"eot": found}
+
+    assert not check_causal(last_frames_are_sure, channels).ok
+
+
+def test_decisions_whose_times_are_rounded_are_causal(channels):
+    def first_loud_sample(channels):
+        loud = {s: (np.flatnonzero(np.abs(x) > 0.05)[:1] + 1) / rate for s, (x, rate) in channels.items()}
+        return {"eot": {s: np.round(times_s, 2) for s, times_s in loud.items()}}
+
+    assert check_causal(first_loud_sample, channels, returns="decisions").ok
