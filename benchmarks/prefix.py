@@ -205,6 +205,19 @@ def windows(points: datasets.Dataset) -> None:
     print("    limit: decoding the window itself; opening and seeking are a tenth of it")
 
 
+class BareTurns:
+    """A map-style dataset that decodes a turn and hands over nothing: what two workers can gain at most."""
+
+    def __init__(self, encoded: list[bytes]):
+        self.encoded = encoded
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    def __getitem__(self, turn: int) -> int:
+        return len(sf.read(io.BytesIO(self.encoded[turn]), dtype="float32")[0])
+
+
 def loader_workers(turns: datasets.Dataset, observations: datasets.Dataset) -> None:
     try:
         from torch.utils.data import DataLoader
@@ -214,28 +227,25 @@ def loader_workers(turns: datasets.Dataset, observations: datasets.Dataset) -> N
     many = datasets.concatenate_datasets([observations] * 4)
     heard = many.with_transform(PrefixTransform(turns))
     sampler = TurnBatchSampler([f"{row // 2}" for row in range(len(many))], BATCH_ROWS)
-    loaders = {
-        n_workers: DataLoader(
-            heard,
-            batch_sampler=sampler,
-            num_workers=n_workers,
-            collate_fn=collate_prefixes,
-            persistent_workers=True,
-        )
-        for n_workers in (1, 2)
-    }
-
+    bare = BareTurns([row["audio"]["bytes"] for row in turns] * 4)
+    loaders: dict[str, Any] = {}
+    for n in (1, 2):
+        options = {"num_workers": n, "persistent_workers": True}
+        loaders[f"{n}"] = DataLoader(heard, batch_sampler=sampler, collate_fn=collate_prefixes, **options)
+        loaders[f"{n} bare"] = DataLoader(bare, batch_size=BATCH_ROWS // 2, **options)
     parents: list[float] = []
 
-    def epoch(n_workers: int) -> None:
+    def epoch(name: str) -> None:
         began = time.process_time()
-        for _ in loaders[n_workers]:
+        for _ in loaders[name]:
             pass
-        parents.append(time.process_time() - began)
+        if "bare" not in name:
+            parents.append(time.process_time() - began)
 
-    spent = best_of({"1": lambda: epoch(1), "2": lambda: epoch(2)}, rounds=7)
+    spent = best_of({name: lambda name=name: epoch(name) for name in loaders}, rounds=7)
     print(f"(c) DataLoader over {len(many)} rows: 1 worker {spent['1']:.2f} s, 2 workers {spent['2']:.2f} s")
     print(f"    {spent['1'] / spent['2']:.2f} x with two workers on {os.cpu_count()} cores; target >= 1.6")
+    print(f"    bare decoding in two workers gains {spent['1 bare'] / spent['2 bare']:.2f} x here and now")
     print(
         f"    limit: idle cores; of one, the parent takes {min(parents):.2f} s per epoch to collect batches"
     )

@@ -127,18 +127,16 @@ def collate_prefixes(rows: Sequence[Mapping[str, Any]], *, padding_side: str = "
     arrays, rate = _prefixes_of(rows)
     lengths = np.array([len(array) for array in arrays], np.int64)
     longest = int(lengths.max())
-    audio = np.zeros((len(arrays), longest), np.float32)
-    for padded, array in zip(audio, arrays, strict=True):
+    padded, audio = _zeros((len(arrays), longest), np.float32)
+    there, mask = _zeros((len(arrays), longest), np.bool_)
+    for row, array in enumerate(arrays):
         start = 0 if padding_side == "right" else longest - len(array)
-        padded[start : start + len(array)] = array
-    place = np.arange(longest)
-    mask = place < lengths[:, None]
-    if padding_side == "left":
-        mask = mask[:, ::-1].copy()
+        padded[row, start : start + len(array)] = array
+        there[row, start : start + len(array)] = True
     batch: dict[str, Any] = {
-        "audio": _tensor(audio),
+        "audio": audio,
         "lengths": _tensor(lengths),
-        "attention_mask": _tensor(mask),
+        "attention_mask": mask,
         "sampling_rate": rate,
     }
     for name in rows[0]:
@@ -188,3 +186,19 @@ def _column(values: list[Any]) -> Any:
 def _tensor(array: NDArray[Any]) -> Any:
     torch = sys.modules.get("torch")
     return array if torch is None else torch.from_numpy(array)
+
+
+def _zeros(shape: tuple[int, int], dtype: type[np.generic]) -> tuple[NDArray[Any], Any]:
+    """Make an array of zeros and the tensor of the same memory, or the array twice without torch.
+
+    In a DataLoader worker the memory is shared with the parent from the start, as in torch's own collate
+    function: handing the batch over then copies nothing, and padding that is never written takes no memory.
+    """
+    torch, data = sys.modules.get("torch"), sys.modules.get("torch.utils.data")
+    if torch is None or data is None or data.get_worker_info() is None or 0 in shape:
+        array = np.zeros(shape, dtype)
+        return array, _tensor(array)
+    empty = torch.from_numpy(np.zeros(0, dtype))
+    storage = torch.UntypedStorage._new_shared(shape[0] * shape[1] * empty.element_size())
+    tensor = empty.set_(storage, 0, shape)
+    return tensor.numpy(), tensor

@@ -63,7 +63,8 @@ def test_three_epochs_of_two_workers_give_each_row_once_per_epoch(
             for row, key in enumerate(batch["key"]):
                 stop = n_samples(float(batch["at_s"][row]), RATE)
                 wave = waves[batch["turn_key"][row]][:stop]
-                assert batch["lengths"][row] == stop
+                assert batch["lengths"][row] == stop == batch["attention_mask"][row].sum()
+                assert batch["attention_mask"][row, :stop].all() and not batch["audio"][row, stop:].any()
                 np.testing.assert_array_equal(batch["audio"][row, :stop].numpy(), as_float(wave))
                 seen[key] += 1
         assert seen == Counter(observations["key"][:])
