@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+
 import numpy as np
 import pytest
 
 import mptb_metric
 from mptb_dataset import load_dataset, sample_dir
 from turn_end_prefix import PrefixTransform
+from turn_end_prefix.readers import DecodeError
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +51,16 @@ def test_an_evaluator_scores_a_pipeline_on_prefixes(observations):
     )
     expected = [(row["at_s"] * 16_000 > 80_000) == row["label"] for row in observations]
     assert result["accuracy"] == sum(expected) / len(expected)
+
+
+def test_a_damaged_channel_of_a_decision_point_is_named_by_its_row(tmp_path):
+    shutil.copytree(sample_dir("mptb"), tmp_path / "tree")
+    points = load_dataset("decision_points", split="dev", data_dir=tmp_path / "tree", decode=True)
+    rows = PrefixTransform(window_s=1.0).attach(points)
+    assert len(rows[0]["audio"]["array"]) == 24_000
+    key = points.select_columns(["key"])[0]["key"]
+    for path in (tmp_path / "tree/dev/audio/noisy").iterdir():
+        path.write_bytes(b"no sound")
+    fresh = PrefixTransform(window_s=1.0).attach(points)
+    with pytest.raises(DecodeError, match=re.escape(key)):
+        fresh[0]
